@@ -39,20 +39,6 @@ inline CustomOperator OperatorOf(const AttrDict& dict, const CustomSpec& spec) {
   return op;
 }
 
-// UNAVAILABLE: no server made the graph. FAILED_PRECONDITION: the graph does not say which one it is.
-inline absl::StatusOr<CustomHost*> HostOf(const CustomOperator& op) {
-  if (op.is_unknown_clients) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("custom operator '", op.op_type,
-                     "' is one client's own, and no credential says whose (OpenSession.host, "
-                     "DefineModelRequest.host), as where the graph comes from a checkpoint; define the model with its client's "
-                     "credential and load the checkpoint into it, or share the operator (OfferOperator.shared) and say so "
-                     "(CustomOperatorSpec.shared)"));
-  }
-  if (op.host != nullptr) return op.host.get();
-  return absl::UnavailableError(absl::StrCat("nobody computes the custom operator '", op.op_type, "' here"));
-}
-
 // FExecType: such calls end when the client has answered.
 inline ExecType Async(const NodeAttrs&) { return ExecType::kAsync; }
 

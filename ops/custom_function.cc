@@ -83,6 +83,7 @@ GLUOND_REGISTER_OP(_CustomFunction)
     .set_num_inputs(CustomFunctionNumInputs)
     .set_num_outputs(CustomFunctionNumOutputs)
     .infer(InferForward<AssignShape, ShapeVector>, InferForward<AssignType, TypeVector>)
+    .set_attr<FCustomOperator>("FCustomOperator", [](const NodeAttrs& attrs) { return CustomFunctionParamOf(attrs).op; })
     .set_attr<FBeginsGradient>("FBeginsGradient", AlwaysBeginsGradient)
     .set_attr<FGradient>("FGradient",
                          [](const NodePtr& node, const Gradients& dy) {

@@ -17,7 +17,7 @@ ROOT = pathlib.Path(os.path.realpath(__file__)).parent.parent
 # The most by room: files that read gRPC's headers; files that read protobuf's; headers of our messages, over all files; the median
 # and the maximum of our own headers in a file.
 BUDGET = {
-    "client/cli": Row(16, 22, 450, 4, 17),
+    "client/cli": Row(16, 22, 465, 4, 17),
     "client/cpp": Row(13, 14, 265, 6, 11),
     "client/python": Row(2, 0, 0, 3, 3),
     "engine/compile": Row(0, 0, 0, 24, 25),
@@ -36,7 +36,7 @@ BUDGET = {
     "server/custom": Row(7, 9, 17, 24, 72),
     "server/durable": Row(6, 3, 14, 105, 107),
     "server/follow": Row(4, 4, 12, 101, 111),
-    "server/group": Row(5, 5, 23, 8, 120),
+    "server/group": Row(10, 9, 40, 68, 130),
     "server/hosted": Row(4, 4, 25, 70, 77),
     "server/identity": Row(2, 0, 0, 5, 17),
     "server/net": Row(7, 0, 0, 6, 9),

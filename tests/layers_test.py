@@ -56,7 +56,7 @@ SERVER = {
     "durable": {"start", "identity", "codec", "rpc", "hosted"},
     "session": {"start", "identity", "wire", "codec", "rpc", "hosted", "custom", "durable"},
     "serving": {"start", "config", "identity", "net", "codec", "rpc", "hosted", "custom", "durable"},
-    "group": {"start", "identity", "wire", "codec", "rpc", "hosted"},
+    "group": {"start", "identity", "wire", "codec", "rpc", "hosted", "custom"},
     "services": {"start", "net", "wire", "codec", "rpc", "hosted", "custom", "durable", "session", "serving", "group"},
     "follow": {"start", "codec", "rpc", "hosted", "serving"},
     "sight": {"start", "config", "identity", "net", "codec", "rpc", "hosted", "custom", "serving", "group", "follow"},

@@ -87,6 +87,9 @@ class CustomHost {
   virtual std::shared_ptr<const void> HoldFunction(const std::string& scope, uint64_t function) = 0;
 };
 
+// The host of an operator. UNAVAILABLE: no server made the graph. FAILED_PRECONDITION: the graph does not say which one it is.
+absl::StatusOr<CustomHost*> HostOf(const CustomOperator& op);
+
 // While it lives, the host computes the operators whose attributes the calling thread parses.
 // `scope` is the credential of the client that computes those of them that nobody shares; empty: no client is known.
 class ScopedCustomHost {
@@ -109,6 +112,8 @@ class ScopedCustomHost {
 
 // An operator's CustomHost::Abandon, for a run that waits for this node.
 using FAbandon = std::function<void(const NodeAttrs& attrs, const ClientTime* run)>;
+// The client's operator of a node that begins a forward pass, or of a recorded function.
+using FCustomOperator = std::function<CustomOperator(const NodeAttrs& attrs)>;
 
 }  // namespace gluond
 

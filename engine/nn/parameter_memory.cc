@@ -77,7 +77,16 @@ absl::Status ParameterMemory::ForgetGradients() {
 }
 
 absl::Status ParameterMemory::ZeroGradients() {
-  for (size_t i = 0; i < store_.size(); ++i) RETURN_IF_ERROR(Zero(store_[i].grad));
+  for (size_t i = 0; i < store_.size(); ++i) RETURN_IF_ERROR(ZeroGradient(i));
+  return absl::OkStatus();
+}
+
+absl::Status ParameterMemory::ZeroGradient(size_t parameter) {
+  const LiveParameter& p = store_[parameter];
+  if (p.grad_req != GradReq::kAdd || !p.grad.defined() || IsOnlyHolder(p.grad.buffer())) return Zero(p.grad);
+  ASSIGN_OR_RETURN(const Tensor zeros, Draft(parameter, Part::kGradient, /*copied=*/false));
+  RETURN_IF_ERROR(Zero(zeros));
+  Swap(parameter, Part::kGradient);
   return absl::OkStatus();
 }
 

@@ -76,6 +76,8 @@ class ParameterMemory {
   }
   absl::Status Configure(const std::string& name, const ParameterOptions& options);
   absl::Status ZeroGradients();
+  // A sum of gradients that somebody holds stays as it is; zeros take other memory then. RESOURCE_EXHAUSTED: there is none.
+  absl::Status ZeroGradient(size_t parameter);
   // Afterwards the gradients are as if no backward pass had run.
   absl::Status ForgetGradients();
 

@@ -8,6 +8,7 @@
 #include <functional>
 
 #include "absl/status/status.h"
+#include "absl/types/span.h"
 #include "engine/core/dtype.h"
 
 namespace gluond {
@@ -20,7 +21,13 @@ class GradientReducer {
     int64_t elements = 0;
   };
 
+  // The most that a reducer allocates itself while it adds up views of so many bytes.
+  static int64_t ScratchBytes(int64_t view_bytes) { return (view_bytes + 1) / 2; }
+
   virtual ~GradientReducer() = default;
+  // Tells the views to come, without their memory, before the first Start. Processes whose views differ add nothing up: Finish has
+  // an error then. Neither a Start nor Finish need follow.
+  virtual void Begin(absl::Span<const View>) {}
   // Begins to add up. The memory is the reducer's until Finish has called its callback. All processes start equal views in one
   // order. Does not wait. The lane's thread.
   virtual void Start(const View& view) = 0;

@@ -34,9 +34,30 @@ absl::StatusOr<int64_t> ShardSums::Bytes(absl::Span<const Signature> items, int6
   return static_cast<int64_t>(offsets.back() * LevelsFor(count));
 }
 
+absl::Status ShardSums::Reserve(int64_t bytes, int64_t at_first) {
+  const auto all = static_cast<size_t>(bytes + at_first);
+  absl::StatusOr<std::shared_ptr<Buffer>> charged = allocator_.Charge(all);
+  if (!charged.ok()) {
+    RETURN_IF_ERROR(allocator_.Allocate(all).status());  // Ends idle executors, which Charge does not.
+    charged = allocator_.Charge(all);
+  }
+  RETURN_IF_ERROR(charged.status());
+  rest_ = *std::move(charged);
+  reserved_ = static_cast<size_t>(bytes);
+  return absl::OkStatus();
+}
+
+absl::Status ShardSums::ChargeRest() {
+  const size_t allocated = levels_.size() * offsets_.back();
+  if (rest_ != nullptr || reserved_ <= allocated) return absl::OkStatus();
+  ASSIGN_OR_RETURN(rest_, allocator_.Charge(reserved_ - allocated));
+  return absl::OkStatus();
+}
+
 absl::Status ShardSums::Begin(std::vector<Signature> items, int64_t count, GradientReducer* reducer) {
   const bool same = std::equal(items.begin(), items.end(), items_.begin(), items_.end(),
                                [](const Signature& a, const Signature& b) { return a.shape == b.shape && a.dtype == b.dtype; });
+  if (!same || levels_.size() != LevelsFor(count)) rest_ = nullptr;  // The memory to come is a part of it.
   if (!same) {
     ASSIGN_OR_RETURN(std::vector<size_t> offsets, Offsets(items));
     levels_.clear();
@@ -52,6 +73,7 @@ absl::Status ShardSums::Begin(std::vector<Signature> items, int64_t count, Gradi
     RETURN_IF_ERROR(lane_.driver().Zero((*level)->data(), offsets_.back(), lane_.stream()));
     levels_.push_back(*std::move(level));
   }
+  RETURN_IF_ERROR(Annotate(ChargeRest(), "what is reserved for a step's shards"));
   for (Bucket& bucket : buckets_) bucket.missing = bucket.last - bucket.first;
   count_ = count;
   reducer_ = reducer;
@@ -61,7 +83,21 @@ absl::Status ShardSums::Begin(std::vector<Signature> items, int64_t count, Gradi
   shard_ = 0;
   level_ = 0;
   sums_ = 0;
+  if (reducer == nullptr) return absl::OkStatus();
+  std::vector<GradientReducer::View> views;
+  for (const Bucket& bucket : buckets_) {
+    views.push_back(ViewOf(bucket));
+    views.back().data = nullptr;
+  }
+  reducer->Begin(views);
   return absl::OkStatus();
+}
+
+GradientReducer::View ShardSums::ViewOf(const Bucket& bucket) const {
+  const Signature& last = items_[bucket.last - 1];
+  const size_t begin = offsets_[bucket.first];
+  const size_t bytes = offsets_[bucket.last - 1] + static_cast<size_t>(last.shape.Size() * SizeOf(last.dtype)) - begin;
+  return {last.dtype, static_cast<char*>(levels_[0]->data()) + begin, static_cast<int64_t>(bytes) / SizeOf(last.dtype)};
 }
 
 void ShardSums::MakeBuckets() {
@@ -94,11 +130,7 @@ void ShardSums::Made(size_t item) {
 
 void ShardSums::StartBuckets() {
   for (; next_bucket_ < buckets_.size() && buckets_[next_bucket_].missing == 0; ++next_bucket_) {
-    const Bucket& bucket = buckets_[next_bucket_];
-    const Signature& last = items_[bucket.last - 1];
-    const size_t begin = offsets_[bucket.first];
-    const size_t bytes = offsets_[bucket.last - 1] + static_cast<size_t>(last.shape.Size() * SizeOf(last.dtype)) - begin;
-    reducer_->Start({last.dtype, static_cast<char*>(levels_[0]->data()) + begin, static_cast<int64_t>(bytes) / SizeOf(last.dtype)});
+    reducer_->Start(ViewOf(buckets_[next_bucket_]));
   }
 }
 

@@ -42,8 +42,12 @@ class ShardSums {
   // The bytes of the memory for `count` shards. INVALID_ARGUMENT: a shape is unknown, or huge.
   static absl::StatusOr<int64_t> Bytes(absl::Span<const Signature> items, int64_t count);
 
+  // Charges so many bytes until the end of this; Begin allocates its memory within them. `at_first`: bytes that have to be there,
+  // too, and are charged up to the first Begin alone. Before others have this. RESOURCE_EXHAUSTED: there are not so many.
+  absl::Status Reserve(int64_t bytes, int64_t at_first);
   // Begins with the first of `count` shards, a power of two; 0: one of zeros stands for them. Memory stays from step to step while
-  // items and count do. The last item is a bucket of its own. `reducer` may be null. RESOURCE_EXHAUSTED: no memory.
+  // items and count do. The last item is a bucket of its own. `reducer` may be null; it is told the buckets. RESOURCE_EXHAUSTED: no
+  // memory.
   absl::Status Begin(std::vector<Signature> items, int64_t count, GradientReducer* reducer);
   // Where the shard leaves the item.
   Tensor Part(size_t item) const { return At(level_, item); }
@@ -69,6 +73,9 @@ class ShardSums {
     return Tensor(levels_[level], offsets_[item], items_[item].shape, items_[item].dtype);
   }
   void MakeBuckets();
+  GradientReducer::View ViewOf(const Bucket& bucket) const;
+  // Charges what is reserved and not allocated.
+  absl::Status ChargeRest();
   absl::Status AddUp(size_t item);
   void StartBuckets();
 
@@ -78,6 +85,8 @@ class ShardSums {
   std::vector<Signature> items_;
   std::vector<size_t> offsets_;  // By item, and the end of all.
   std::vector<std::shared_ptr<Buffer>> levels_;
+  size_t reserved_ = 0;           // Bytes, those of the levels among them.
+  std::shared_ptr<Buffer> rest_;  // Charged for them beside the levels.
   int64_t count_ = 0;
 
   int64_t shard_ = 0;  // The shard under way,

@@ -1,11 +1,13 @@
 #include "engine/train/sharded_step.h"
 
+#include <algorithm>
 #include <bit>
 
 #include "absl/strings/str_cat.h"
 #include "engine/core/op.h"
 #include "engine/core/status_macros.h"
 #include "engine/core/text.h"
+#include "engine/train/gradient_reducer.h"
 #include "engine/train/trainer_parts.h"
 
 namespace gluond {
@@ -91,6 +93,21 @@ absl::StatusOr<int64_t> Trainer::ShardedBytes(int64_t count) const {
   items.push_back({{MessageSize(auxiliaries, parts_->metrics.size())}, DType::kFloat64});
   ASSIGN_OR_RETURN(const int64_t sums, ShardSums::Bytes(items, count));
   return sums + more;
+}
+
+absl::Status Trainer::ReserveShards(int64_t count) {
+  int64_t more = 0, largest = 0;
+  for (const Parameter& p : model_->parameters().List()) {
+    if (!p.shape.known()) return absl::OkStatus();
+  }
+  ASSIGN_OR_RETURN(const int64_t bytes, ShardedBytes(count));
+  for (const Parameter& p : model_->parameters().List()) {
+    if (p.auxiliary) more += p.shape.Size() * SizeOf(p.dtype);
+    if (p.grad_req != GradReq::kNull) largest = std::max(largest, p.shape.Size() * SizeOf(ShardSums::SumType(p.dtype)));
+  }
+  // A bucket has less than kBucketBytes before its last gradient.
+  const int64_t reducers = GradientReducer::ScratchBytes(static_cast<int64_t>(ShardSums::kBucketBytes) + largest);
+  return Annotate(parts_->sums.Reserve(bytes - more + reducers, more), absl::StrCat("a group's steps in ", count, " shards"));
 }
 
 }  // namespace gluond

@@ -154,11 +154,8 @@ Trainer::Progress Trainer::progress() const {
 
 // Zeroes the gradients of grad_req add: values that are not finite would stay in them.
 absl::Status Trainer::ForgetSums(absl::Span<const size_t> parameters) {
-  Lane& lane = *model_->options().lane;
   for (size_t i : parameters) {
-    const LiveParameter& p = model_->parameters()[i];
-    if (p.grad_req != GradReq::kAdd) continue;
-    RETURN_IF_ERROR(lane.driver().Zero(p.grad.data(), p.grad.bytes(), lane.stream()));
+    if (model_->parameters()[i].grad_req == GradReq::kAdd) RETURN_IF_ERROR(model_->memory().ZeroGradient(i));
   }
   return absl::OkStatus();
 }

@@ -146,7 +146,8 @@ class Trainer : public std::enable_shared_from_this<Trainer> {
   // A step that several processes compute together (sharded_step.h), in two parts. ComputeStep does all that can fail, and has
   // changed nothing that a step changes. Then ApplyStep applies the step, or DropStep does not. `inputs`: this process's rows
   // alone, perhaps none. `reducer` adds up over the processes; null: this is the only one. Metrics that are means of batches count
-  // each shard as a batch. Parameters of grad_req write keep the gradients that they have.
+  // each shard as a batch. Parameters of grad_req write keep the gradients that they have. A gradient of grad_req add is reduced before
+  // it is added to the parameter's sum of gradients, which all processes are to have alike.
   //
   // An OK ComputeStep holds the strand: later calls wait for the word, which the caller owes. INVALID_ARGUMENT: as Check and
   // CheckSharded, another number of rows, or another number of losses.
@@ -162,6 +163,10 @@ class Trainer : public std::enable_shared_from_this<Trainer> {
   // The bytes that ComputeStep keeps for so many shards, beside what a step of one shard takes. INVALID_ARGUMENT: a parameter's
   // shape is not known yet. Any thread.
   absl::StatusOr<int64_t> ShardedBytes(int64_t count) const;
+  // Charges that now, with what a reducer takes, for as long as the trainer is there: the sums are allocated within it. To be
+  // called before others have the trainer. Charges nothing where the first batch tells a parameter's shape; the sums are charged
+  // when they are made then. RESOURCE_EXHAUSTED: there is not so much.
+  absl::Status ReserveShards(int64_t count);
 
   // Loss and metrics in kPredict mode.
   void Evaluate(NamedTensors inputs, CancellationPtr cancellation, OnEvaluate done);

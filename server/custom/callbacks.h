@@ -23,6 +23,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -31,6 +32,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "engine/core/custom_host.h"
 #include "gluond/v1/custom_operator.pb.h"
 #include "server/custom/facts.h"
@@ -48,9 +50,16 @@ class CustomCallbacks {
     v1::CallbackResult result;
     Attachments attachments;
   };
+  // The message of a call that another server makes, and who takes the client's answer as it is, or the error.
+  struct Relayed {
+    v1::Callback callback;
+    Attachments attachments;
+    std::function<void(absl::StatusOr<Answer>)> done;
+  };
   struct Waiting {
     std::string what = {};                // "forward of custom operator 'softmax'", for messages.
     std::optional<CustomCall> call = {};  // A call, or a question:
+    std::optional<Relayed> relayed = {};  // With a call that has neither blobs nor a completion.
     CustomFacts::Key fact = {};
     v1::Callback question = {};
     // Add sets the rest.

@@ -152,18 +152,19 @@ std::vector<std::string> CustomHosts::Detach(HostChannel* channel) {
   return std::move(left.released);
 }
 
-void CustomHosts::Begin(CustomCall call) {
+void CustomHosts::Begin(CustomCall call, std::optional<Relayed> relayed) {
   const auto waiting = std::make_shared<Waiting>();
   waiting->what =
       call.kind == CustomCall::kFunction ? "backward of a recorded function" : absl::StrCat(PassName(call.kind), Describe(call.op));
   waiting->call = std::move(call);
+  waiting->relayed = std::move(relayed);
   absl::Status status;
   {
     MutexLock lock(mu_);
     const absl::StatusOr<CustomProviders::Provider*> provider = providers_.Find(*waiting->call);
     status = provider.ok() ? callbacks_.Add(**provider, waiting) : provider.status();
   }
-  status.ok() ? waiting->channel->SendCall(waiting->number) : waiting->call->completion(status);
+  status.ok() ? waiting->channel->SendCall(waiting->number) : End(*waiting, status);
 }
 
 void CustomHosts::Abandon(const ClientTime* run) {
@@ -210,7 +211,12 @@ bool CustomHosts::ToMessage(uint64_t number, v1::HostResponse* response, Attachm
     if (const auto hosts = self.lock(); hosts != nullptr) hosts->Sent(waiting->number);
   });
   v1::Callback* const callback = response->add_callbacks();
-  *callback = waiting->call.has_value() ? ToCallback(*waiting->call, sending, attachments) : waiting->question;
+  if (waiting->relayed.has_value()) {
+    *callback = waiting->relayed->callback;
+    *attachments = waiting->relayed->attachments;
+  } else {
+    *callback = waiting->call.has_value() ? ToCallback(*waiting->call, sending, attachments) : waiting->question;
+  }
   callback->set_call(number);
   ToProto(std::max(waiting->begun + waiting->limit - Clock::now(), Clock::duration::zero()), callback->mutable_deadline());
   return true;
@@ -230,6 +236,7 @@ void CustomHosts::Finish(const Waiting& waiting) {
   const Clock::duration passed = Clock::now() - waiting.begun;
   round_trips_.Add(passed);
   if (waiting.call.has_value()) Count(passed, result.seconds(), waiting.call->time.get());
+  if (waiting.relayed.has_value()) return waiting.relayed->done(*waiting.answer);
   CustomFacts::Fact fact;
   if (result.has_failure()) return End(waiting, FailureOf(result, waiting.what));
   const absl::Status status = waiting.call.has_value() ? WriteResults(result, attachments, *waiting.call)
@@ -239,6 +246,7 @@ void CustomHosts::Finish(const Waiting& waiting) {
 }
 
 void CustomHosts::End(const Waiting& waiting, const absl::Status& status, CustomFacts::Fact fact) {
+  if (waiting.relayed.has_value()) return waiting.relayed->done(status);
   if (waiting.call.has_value()) return waiting.call->completion(status);
   fact.status = status;
   std::shared_ptr<Question> question;
@@ -252,6 +260,11 @@ void CustomHosts::End(const Waiting& waiting, const absl::Status& status, Custom
 void CustomHosts::Fail(uint64_t call, const absl::Status& why) {
   const WaitingPtr waiting = OfCallbacks(&CustomCallbacks::Take, call);
   if (waiting != nullptr) End(*waiting, Annotate(why, waiting->what));
+}
+
+void CustomHosts::Refused(uint64_t call, const absl::Status& why) {
+  const WaitingPtr waiting = OfCallbacks(&CustomCallbacks::Take, call);
+  if (waiting != nullptr) End(*waiting, why);
 }
 
 void CustomHosts::Sweep(Clock::time_point now) {

@@ -13,6 +13,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -52,6 +53,8 @@ class CustomHosts final : public CustomHost, public std::enable_shared_from_this
   void Result(HostChannel* channel, Answer answer);
   // Ends a call that could not be sent.
   void Fail(uint64_t call, const absl::Status& why);
+  // Ends a call with the error that another server has told, where that one asks the client.
+  void Refused(uint64_t call, const absl::Status& why);
   // Ends the calls whose time is over.
   void Sweep(Clock::time_point now);
   // Whether the client with the scope is connected and computes the operator for the graphs of its tenant's others, too.
@@ -82,8 +85,12 @@ class CustomHosts final : public CustomHost, public std::enable_shared_from_this
     return {callbacks_.size(), callbacks_.longest_wait(), providers_.size()};
   }
 
+  // Begins a call of another server, which has no blobs. `relayed.done` is called once, on any thread, unless Abandon is called.
+  using Relayed = CustomCallbacks::Relayed;
+  void Relay(CustomCall call, Relayed relayed) { Begin(std::move(call), std::move(relayed)); }
+
   // CustomHost.
-  void Begin(CustomCall call) override;
+  void Begin(CustomCall call) override { Begin(std::move(call), std::nullopt); }
   void Abandon(const ClientTime* run) override;
   absl::StatusOr<Inference> InferShape(const CustomOperator& op, const ShapeVector& arguments) override;
   absl::StatusOr<TypeInference> InferType(const CustomOperator& op, const TypeVector& arguments) override;
@@ -103,6 +110,7 @@ class CustomHosts final : public CustomHost, public std::enable_shared_from_this
     MutexLock lock(mu_);
     return std::invoke(function, callbacks_, std::forward<Arguments>(arguments)...);
   }
+  void Begin(CustomCall call, std::optional<Relayed> relayed);
   template <class Arguments>
   absl::StatusOr<CustomFacts::FactPtr> Ask(const CustomOperator& op, const Arguments& arguments);
   // Notes that the call's message no longer points into its run's memory.

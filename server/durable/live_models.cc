@@ -312,7 +312,7 @@ absl::StatusOr<HostedModelPtr> LiveModels::Make(const std::string& name, const C
   ASSIGN_OR_RETURN(const HostedModelPtr hosted,
                    HostedModel::Create(name, checkpoint.model.definition, hosting.seed, *place, devices_.host(),
                                        runner_.limits.max_model_bytes, /*clients_are_away=*/true));
-  hosted->SetVirtualShards(checkpoint.virtual_shards);
+  hosted->SetVirtualShards(checkpoint.virtual_shards, models_.least_shards().has_value());
   if (hosting.ttl_seconds.has_value()) {
     hosted->SetTtl(std::chrono::duration_cast<HostedModel::Clock::duration>(std::chrono::duration<double>(*hosting.ttl_seconds)));
   }

@@ -9,8 +9,8 @@
 #include "absl/strings/str_cat.h"
 #include "engine/core/error_info.h"
 #include "engine/core/status_macros.h"
-#include "server/codec/duration.h"
 #include "server/codec/tensors_codec.h"
+#include "server/group/callback_relay.h"
 #include "server/group/join_messages.h"
 #include "server/group/meeting.h"
 #include "server/rpc/log.h"
@@ -21,22 +21,10 @@ namespace {
 
 constexpr std::chrono::seconds kRecent{10};
 constexpr size_t kPartBytes = 1 << 20;
+constexpr int kLongestWait = 6;  // Timeouts, for a step to begin.
 // A ring's texts are addresses.
-constexpr size_t kLongestKey = 512, kLongestValue = 4096;
+constexpr size_t kLongestName = 256, kLongestKey = 512, kLongestValue = 4096;
 constexpr int kMostTexts = 4 * GroupLeader::kMost;  // A process tells no more in a generation.
-
-Tensor RowsOf(const Tensor& tensor, int64_t first, int64_t count) {
-  std::vector<int64_t> dims(tensor.shape().begin(), tensor.shape().end());
-  const size_t row_bytes = dims[0] == 0 ? 0 : tensor.bytes() / static_cast<size_t>(dims[0]);
-  dims[0] = count;
-  const auto offset = static_cast<size_t>(tensor.data<char>() - static_cast<const char*>(tensor.buffer()->data()));
-  return Tensor(tensor.buffer(), offset + row_bytes * static_cast<size_t>(first), *Shape::FromDims(dims), tensor.dtype());
-}
-
-// The learning rate that a step brings along. Nothing: the trainer's schedule tells it.
-std::optional<double> RateOf(const Trainer& trainer) {
-  return trainer.options().lr_schedule.type.empty() ? std::optional(trainer.learning_rate()) : std::nullopt;
-}
 
 // Sends the file in parts, which hold the model as long as they are on their way.
 void SendFile(Group::Link& link, const std::shared_ptr<PackedModel>& model, const std::string& path,
@@ -70,6 +58,7 @@ Group::Group(Runner& runner, Models& models, Options options, GroupLeader leader
       models_(models),
       options_(std::move(options)),
       incarnation_(std::random_device()() | uint64_t{1} << 32),
+      relay_(std::make_shared<CallbackRelay>(models_, options_.hosts)),
       leader_(std::move(leader)),
       known_(models) {}
 
@@ -91,11 +80,11 @@ void Group::Begin() {
       .load = nullptr,
       .send = [this](const FromMember::Any& message,
                      Clock::duration waited) { loop_->Post([this, message, waited] { HeardOwn(message, waited); }); },
-      .leave = [this](absl::Status why) { Fail(std::move(why), LogLevel::kError); }};
+      .leave = [this](absl::Status why, bool) { Fail(std::move(why), LogLevel::kError); }};
   own_ = std::make_unique<GroupRank>(std::move(parts), options_.ring, FromMember::Hello{incarnation_, options_.leader.fingerprint},
                                      Standing{.incarnation = incarnation_}, options_.leader.timeout);
   members_[GroupLeader::kOwn].name = options_.name;
-  loop_->Start(options_.leader.timeout / GroupLoop::kTicksOfTimeout, [this] { Tick(); });
+  loop_->Start(GroupLoop::PeriodOf(options_.leader.timeout), [this] { Tick(); });
   loop_->Post([this] { own_->Join(); });
 }
 
@@ -130,7 +119,7 @@ void Group::Enqueue(Group* group, const std::shared_ptr<GroupLoop>& loop, GroupS
       [&](Trainer::OnStep counted) {
         auto queued = std::make_shared<QueuedStep>(std::move(step), *rows, std::move(counted));
         loop->Post([group, queued = std::move(queued)] {
-          group->queue_.push_back(queued);
+          group->queue_.Add(queued);
           group->RunNext();
         });
       },
@@ -140,47 +129,46 @@ void Group::Enqueue(Group* group, const std::shared_ptr<GroupLoop>& loop, GroupS
       });
 }
 
+absl::Status Group::WhyNot(const QueuedStep& step) const {
+  RETURN_IF_ERROR(failed_);
+  if (step.step.cancellation != nullptr) RETURN_IF_ERROR(step.step.cancellation->Check());
+  const HostedModelPtr& hosted = step.step.hosted;
+  if (hosted != models_.Find(hosted->model().name()).value_or(nullptr)) {
+    return absl::AbortedError("the model was deleted, or another has taken its name, before the step began");
+  }
+  if (hosted->trainer() == step.step.trainer) return absl::OkStatus();
+  return absl::AbortedError("the model has got another trainer before the step began; train again with that one");
+}
+
 void Group::RunNext() {
-  while (current_ == nullptr && !queue_.empty()) {
-    current_ = queue_.front();
-    queue_.pop_front();
-    const HostedModelPtr& hosted = current_->step.hosted;
-    const std::string& name = hosted->model().name();
-    absl::Status wanted = failed_;
-    wanted.Update(current_->Wanted());
-    if (wanted.ok() && hosted != models_.Find(name).value_or(nullptr)) {
-      wanted = absl::AbortedError("the model was deleted, or another has taken its name, before the step began");
-    }
-    if (wanted.ok() && hosted->trainer() != current_->step.trainer) {
-      wanted = absl::AbortedError("the model has got another trainer before the step began; train again with that one");
-    }
+  while (current_ == nullptr) {
+    current_ = queue_.Take();
+    if (current_ == nullptr) return;
+    waits_since_ = Clock::now();
+    absl::Status why_not = WhyNot(*current_);
     // The strand asks again. An error there would be one of a rank, and end the generation.
-    if (wanted.ok() && current_->step.condition != nullptr) wanted = current_->step.condition();
-    if (!wanted.ok()) {
-      std::exchange(current_, nullptr)->Tell(wanted);
+    if (why_not.ok() && current_->step.condition != nullptr) why_not = current_->step.condition();
+    if (!why_not.ok()) {
+      EndCurrent(why_not);
       continue;
     }
     // Other models may have changed: their own steps see to that.
-    if (known_.HasChanged(name, hosted, hosted->state_edits())) Do(leader_.Renew(Clock::now()));
+    const HostedModelPtr& hosted = current_->step.hosted;
+    if (known_.HasChanged(hosted->model().name(), hosted, hosted->state_edits())) Do(leader_.Renew(Clock::now()));
     Do(leader_.Run(Clock::now()));
   }
+}
+
+void Group::EndCurrent(const absl::Status& why) {
+  const std::shared_ptr<QueuedStep> step = std::exchange(current_, nullptr);
+  queue_.Done(*step);
+  step->Tell(why);
 }
 
 void Group::Applied(const std::string& name, int64_t rows) {
   ++steps_;
   recent_.emplace_back(Clock::now(), rows);
   known_.Applied(name, own_->member().standing().applied);
-}
-
-void Group::TryAgain(std::shared_ptr<QueuedStep> step) {
-  if (++step->tries == QueuedStep::kMostTries) {
-    return step->Tell(absl::UnavailableError(
-        absl::StrCat("the model was changed by others ", step->tries, " times before the step could begin; try again")));
-  }
-  // Steps of a model keep their order; those of others come first.
-  const auto next =
-      std::find_if(queue_.begin(), queue_.end(), [&](const auto& queued) { return queued->step.hosted == step->step.hosted; });
-  queue_.insert(next, std::move(step));
 }
 
 RankStep Group::PartOf(const QueuedStep& queued, const Place& place) const {
@@ -194,9 +182,7 @@ RankStep Group::PartOf(const QueuedStep& queued, const Place& place) const {
   const bool has_shards = place.rank < std::min(place.size, part.step.shards);
   part.step.count = has_shards ? std::max<int64_t>(1, part.step.shards / place.size) : 0;
   part.step.first = has_shards ? place.rank * part.step.count : 0;
-  for (const NamedTensor& input : queued.step.inputs) {
-    part.inputs.push_back({input.name, RowsOf(input.tensor, part.step.begin(), part.step.end() - part.step.begin())});
-  }
+  part.inputs = RowsOf(queued.step.inputs, part.step.begin(), part.step.end() - part.step.begin());
   return part;
 }
 
@@ -221,16 +207,25 @@ void Group::On(const GroupLeader::Close& close) {
   if (member == members_.end()) return;
   const Member closed = std::move(member->second);
   members_.erase(member);
+  relay_->Lost(close.member);
   const bool is_wanted = close.status.ok();
-  LogEvent(is_wanted ? "group_member_left" : "group_member_lost", is_wanted ? LogLevel::kInfo : LogLevel::kWarning,
-           absl::StrCat("member ", close.member, " (", closed.name, ")", is_wanted ? " has left" : ": ", close.status.message()));
+  if (closed.has_joined)
+    LogEvent(is_wanted ? "group_member_left" : "group_member_lost", is_wanted ? LogLevel::kInfo : LogLevel::kWarning,
+             absl::StrCat("member ", close.member, " (", closed.name, ")", is_wanted ? " has left" : ": ", close.status.message()));
   if (closed.link != nullptr) closed.link->Finish(close.status);
 }
 
 void Group::On(const GroupLeader::Answer& answer) {
-  const std::shared_ptr<QueuedStep> ended = std::exchange(current_, nullptr);
-  if (ended != nullptr && !answer.status.ok()) {
-    std::exchange(ended->was_changed, false) ? TryAgain(ended) : ended->Tell(answer.status);
+  if (current_ != nullptr && std::exchange(current_->was_changed, false)) {
+    if (++current_->tries < QueuedStep::kMostTries) {
+      queue_.Again(std::exchange(current_, nullptr));
+    } else {
+      EndCurrent(absl::UnavailableError(
+          absl::StrCat("the model was changed by others ", current_->tries, " times before the step could begin; try again")));
+    }
+  } else if (current_ != nullptr) {
+    // The model's lane has told a step that is applied.
+    answer.status.ok() ? queue_.Done(*std::exchange(current_, nullptr)) : EndCurrent(answer.status);
   }
   loop_->Post([this] { RunNext(); });
 }
@@ -239,12 +234,17 @@ void Group::On(const GroupLeader::Begun& begun) {
   pause_ = begun.pause;
   own_->ForgetHeld();
   packed_.clear();
+  warned_.clear();
+  if (!failed_.ok()) return;
   LogEvent("group_formed", LogLevel::kInfo,
            absl::StrCat("generation ", begun.generation, " has ", begun.ranks, " processes, after a pause of ",
                         std::chrono::duration_cast<std::chrono::milliseconds>(begun.pause).count(), " ms"));
 }
 
-void Group::On(const GroupLeader::Warn& warn) { LogEvent("group_differs", LogLevel::kError, warn.text); }
+void Group::On(const GroupLeader::Warn& warn) {
+  if (std::exchange(warned_, warn.text) == warn.text) return;
+  LogEvent(warn.differs ? "group_differs" : "group_not_formed", warn.differs ? LogLevel::kError : LogLevel::kWarning, warn.text);
+}
 
 void Group::SendTo(MemberId member, const v1::JoinResponse& message, const Attachments& attachments) {
   const auto found = members_.find(member);
@@ -353,6 +353,14 @@ void Group::Heard(const std::shared_ptr<Link>& link, v1::JoinRequest message) {
   loop_->Post([this, link, message = std::move(message)] { HeardNow(link, message); });
 }
 
+void Group::Asked(const std::shared_ptr<Link>& link, std::shared_ptr<MemberCallback> asked) {
+  loop_->Post([this, link, asked] {
+    const auto found =
+        std::find_if(members_.begin(), members_.end(), [&](const auto& member) { return member.second.link == link; });
+    if (found != members_.end()) relay_->Ask(found->first, asked);
+  });
+}
+
 void Group::HeardNow(const std::shared_ptr<Link>& link, const v1::JoinRequest& message) {
   auto found = std::find_if(members_.begin(), members_.end(), [&](const auto& member) { return member.second.link == link; });
   if (found == members_.end()) {
@@ -361,10 +369,13 @@ void Group::HeardNow(const std::shared_ptr<Link>& link, const v1::JoinRequest& m
       return link->Finish(FailedPrecondition("this leader has no certificate, so that members of this machine alone may join; ",
                                              "give it --tls_cert and --tls_key"));
     }
+    if (message.hello().name().size() > kLongestName || message.hello().fingerprint().size() > kLongestValue) {
+      return link->Finish(Invalid("the name or the fingerprint of `hello` is too long"));
+    }
     found = members_.emplace(next_member_++, Member{link, message.hello().name()}).first;
-    LogEvent("group_member_joins", LogLevel::kInfo, absl::StrCat("member ", found->first, " (", found->second.name, ") joins"));
   }
   const MemberId member = found->first;
+  if (message.has_withdraw()) return relay_->Withdraw(member, message.withdraw());
   if (message.has_meeting()) {
     const std::string& key = message.meeting().key();
     const std::string& value = message.meeting().value();
@@ -382,6 +393,9 @@ void Group::HeardNow(const std::shared_ptr<Link>& link, const v1::JoinRequest& m
         0.1 * (static_cast<double>(waited.seconds()) + 1e-9 * waited.nanos() - found->second.waited_seconds);
   }
   Do(leader_.Heard(member, *word, Clock::now()));
+  if (!message.has_hello() || !leader_.seats().contains(member)) return;
+  members_.at(member).has_joined = true;
+  LogEvent("group_member_joins", LogLevel::kInfo, absl::StrCat("member ", member, " (", message.hello().name(), ") joins"));
 }
 
 void Group::HeardOwn(const FromMember::Any& message, Clock::duration waited) {
@@ -398,6 +412,7 @@ void Group::Ended(const std::shared_ptr<Link>& link) {
         std::find_if(members_.begin(), members_.end(), [&](const auto& member) { return member.second.link == link; });
     if (found == members_.end()) return;
     const MemberId member = found->first;
+    relay_->Lost(member);
     LogEvent("group_member_lost", LogLevel::kWarning,
              absl::StrCat("member ", member, " (", found->second.name, "): its Join has ended"));
     members_.erase(found);
@@ -406,22 +421,23 @@ void Group::Ended(const std::shared_ptr<Link>& link) {
 }
 
 void Group::Tick() {
+  const Clock::time_point now = Clock::now();
   // A step that nobody waits for any more holds its batch no longer.
-  std::erase_if(queue_, [](const auto& queued) {
-    const absl::Status wanted = queued->Wanted();
-    if (!wanted.ok()) queued->Tell(wanted);
-    return !wanted.ok();
-  });
+  queue_.Sweep([this](const QueuedStep& step) { return WhyNot(step); });
+  if (leader_.phase() >= GroupLeader::Phase::kComputing) waits_since_ = now;
   if (current_ != nullptr) {
-    absl::Status wanted = current_->Wanted();
-    wanted.Update(failed_);
-    if (!wanted.ok() && leader_.Withdraw()) std::exchange(current_, nullptr)->Tell(wanted);
+    absl::Status why_not = WhyNot(*current_);
+    // Saves of the model wait for its calls.
+    if (why_not.ok() && now - waits_since_ > kLongestWait * options_.leader.timeout) {
+      why_not = absl::UnavailableError(absl::StrCat("the group has not been able to begin the step: ", WhyNoStep(), "; try again"));
+    }
+    if (!why_not.ok() && leader_.Withdraw()) EndCurrent(why_not);
   }
   // A rank that computes for ever would keep all others.
-  own_->GiveUpSums(Clock::now() - GroupLeader::kPatience * options_.leader.timeout);
-  Do(leader_.Tick(Clock::now()));
+  own_->GiveUpSums(now - GroupLeader::kPatience * options_.leader.timeout);
+  Do(leader_.Tick(now));
   RunNext();
-  while (!recent_.empty() && Clock::now() - recent_.front().first > kRecent) recent_.pop_front();
+  while (!recent_.empty() && now - recent_.front().first > kRecent) recent_.pop_front();
 }
 
 void Group::Fail(absl::Status why, LogLevel level) {
@@ -430,7 +446,7 @@ void Group::Fail(absl::Status why, LogLevel level) {
   LogEvent("group_ends", level, failed_.message());
   // A step that the ranks compute or apply now has an answer of its own, unless the leader's own member has failed.
   const bool ends = leader_.Withdraw() || own_->member().phase() == GroupMember::Phase::kOut;
-  if (ends && current_ != nullptr) std::exchange(current_, nullptr)->Tell(failed_);
+  if (ends && current_ != nullptr) EndCurrent(failed_);
   RunNext();
 }
 
@@ -445,52 +461,6 @@ void Group::DrainMember(MemberId member, std::function<void(absl::Status)> done)
 
 void Group::Describe(std::function<void(v1::GetGroupResponse)> done) {
   loop_->Post([this, done = std::move(done)] { done(DescribeNow()); });
-}
-
-v1::GetGroupResponse Group::DescribeNow() const {
-  const Clock::time_point now = Clock::now();
-  v1::GetGroupResponse group;
-  group.set_generation(leader_.generation());
-  group.set_min(options_.leader.min);
-  group.set_max(options_.leader.max);
-  group.set_applied(own_->member().standing().applied);
-  group.set_steps(steps_);
-  ToProto(pause_, group.mutable_pause());
-  int64_t rows = 0;
-  for (const auto& [time, count] : recent_) rows += count;
-  const double seconds = recent_.empty() ? 1 : std::max(1.0, std::chrono::duration<double>(now - recent_.front().first).count());
-  group.set_steps_per_second(static_cast<double>(recent_.size()) / seconds);
-  group.set_rows_per_second(static_cast<double>(rows) / seconds);
-  for (const auto& [id, seat] : leader_.seats()) {
-    const auto named = members_.find(id);
-    const auto place = places_.find(id);
-    v1::GroupMember& member = *group.add_members();
-    member.set_member(id);
-    if (named != members_.end()) {
-      member.set_name(named->second.name);
-      const double waited = named->second.waited_seconds;
-      if (waited > 0)
-        ToProto(std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(waited)), member.mutable_waited());
-    }
-    const bool is_spare = place != places_.end() && place->second.rank >= place->second.size;
-    using Seat = GroupLeader::Seat::Place;
-    member.set_place(seat.place == Seat::kPreparing ? v1::GroupMember::PREPARING
-                     : seat.place == Seat::kWaiting ? v1::GroupMember::WAITING
-                     : is_spare                     ? v1::GroupMember::SPARE
-                                                    : v1::GroupMember::RANK);
-    member.set_applied(seat.standing.applied);
-    if (id != GroupLeader::kOwn) ToProto(now - seat.heard, member.mutable_silent());
-    member.set_is_leaving(seat.is_leaving);
-  }
-  if (!failed_.ok()) {
-    group.set_why_not(std::string(failed_.message()));
-  } else if (leader_.phase() == GroupLeader::Phase::kForming || leader_.phase() == GroupLeader::Phase::kStanding) {
-    group.set_why_not("the next generation begins");
-  } else if (leader_.present() < options_.leader.min) {
-    group.set_why_not(
-        absl::StrCat(leader_.present(), " of the ", options_.leader.min, " processes are there that --group_size asks for"));
-  }
-  return group;
 }
 
 }  // namespace gluond::server

@@ -35,6 +35,9 @@
 
 namespace gluond::server {
 
+class CallbackRelay;
+class CustomHosts;
+struct MemberCallback;
 class Meeting;
 
 class Group {
@@ -44,8 +47,9 @@ class Group {
   struct Options {
     GroupLeader::Options leader;
     GroupRank::RingPlace ring;
-    std::string name;         // The leader's, for people.
-    bool only_local = false;  // Members are on this machine: nothing is encrypted.
+    std::string name;                              // The leader's, for people.
+    bool only_local = false;                       // Members are on this machine: nothing is encrypted.
+    std::shared_ptr<CustomHosts> hosts = nullptr;  // Clients that compute operators, for members, too.
   };
 
   // A member's Join.
@@ -79,6 +83,7 @@ class Group {
 
   // For links.
   void Heard(const std::shared_ptr<Link>& link, v1::JoinRequest message);
+  void Asked(const std::shared_ptr<Link>& link, std::shared_ptr<MemberCallback> asked);
   void Ended(const std::shared_ptr<Link>& link);
 
  private:
@@ -87,6 +92,7 @@ class Group {
   struct Member {
     std::shared_ptr<Link> link;  // Null: the leader's own.
     std::string name;
+    bool has_joined = false;    // It has a seat.
     double waited_seconds = 0;  // The mean of recent steps.
   };
   struct Place {
@@ -112,7 +118,11 @@ class Group {
   // Any thread calls it, also when the group is no more: then its loop does nothing any more.
   static void Enqueue(Group* group, const std::shared_ptr<GroupLoop>& loop, GroupStep step, Trainer::OnStep done);
   void RunNext();
-  void TryAgain(std::shared_ptr<QueuedStep> step);
+  // Why the step is not to begin. OK: it may.
+  absl::Status WhyNot(const QueuedStep& step) const;
+  // Why no step runs. Empty: steps run.
+  std::string WhyNoStep() const;
+  void EndCurrent(const absl::Status& why);
   void Applied(const std::string& name, int64_t rows);
   void Fail(absl::Status why, LogLevel level);
 
@@ -126,6 +136,8 @@ class Group {
   const uint64_t incarnation_;
   const std::shared_ptr<GroupLoop> loop_ = std::make_shared<GroupLoop>();
 
+  const std::shared_ptr<CallbackRelay> relay_;
+
   // The loop's.
   GroupLeader leader_;
   std::unique_ptr<GroupRank> own_;
@@ -137,9 +149,11 @@ class Group {
   std::map<MemberId, int> texts_;     // Texts of that ring, which members have told.
   KnownModels known_;
   std::map<std::string, std::shared_ptr<PackedModel>> packed_;  // The state as it is now, for members.
-  std::deque<std::shared_ptr<QueuedStep>> queue_;
+  StepQueue queue_;
   std::shared_ptr<QueuedStep> current_;
+  Clock::time_point waits_since_;       // The current step waits to begin since then.
   std::optional<double> current_rate_;  // The learning rate that members are told.
+  std::string warned_;                  // The log has this warning already.
   absl::Status failed_;                 // Why no step runs any more.
   uint64_t steps_ = 0;
   std::deque<std::pair<Clock::time_point, int64_t>> recent_;  // Applied steps, with their rows.

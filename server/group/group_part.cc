@@ -2,15 +2,20 @@
 
 #include <unistd.h>
 
+#include <chrono>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "engine/compile/pass_set.h"
 #include "engine/core/status_macros.h"
 #include "server/codec/describe_operator.h"
+#include "server/custom/hosts.h"
 #include "server/group/gloo_plugin.h"
 #include "server/group/ring_address.h"
+#include "server/rpc/log.h"
 #include "server/start/address.h"
 #include "server/start/cpu_check.h"
 #include "server/start/protocol.h"
@@ -30,19 +35,34 @@ std::string HostName() {
   return absl::StrCat(name, ":", getpid());
 }
 
-// The port of "HOST:PORT".
-std::string PortOf(const std::string& address) { return address.substr(address.rfind(':') + 1); }
+// The port of "HOST:PORT"; -1: there is none. A leader's that is 0 is any.
+int PortOf(const std::string& address) {
+  int port = -1;
+  const size_t colon = address.rfind(':');
+  if (colon == std::string::npos || !absl::SimpleAtoi(address.substr(colon + 1), &port) || port > 65535) return -1;
+  return port;
+}
 std::string HostOf(const std::string& address) { return address.substr(0, address.rfind(':')); }
+
+// A name that is not known yet, as after a start of the whole machine, has this time to be known.
+constexpr std::chrono::seconds kLongestWaitForName{30};
 
 absl::StatusOr<bool> Leads(const GroupOptions& options, const std::string& own_address) {
   if (options.role != GroupRole::kByAddress) return options.role == GroupRole::kLeader;
   if (PortOf(options.address) != PortOf(own_address)) return false;
-  return IsOwnHost(HostOf(options.address));
+  const auto until = std::chrono::steady_clock::now() + kLongestWaitForName;
+  while (true) {
+    absl::StatusOr<bool> is_own = IsOwnHost(HostOf(options.address));
+    if (is_own.ok() || std::chrono::steady_clock::now() > until) return is_own;
+    LogEvent("group_waits_for_name", LogLevel::kWarning, is_own.status().message());
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+  }
 }
 
-absl::StatusOr<GroupRank::RingPlace> RingPlaceOf(const GroupOptions& options) {
+// A leader of one process alone has no ring.
+absl::StatusOr<GroupRank::RingPlace> RingPlaceOf(const GroupOptions& options, bool leads) {
   GroupRank::RingPlace place;
-  if (options.max == 1) return place;
+  if (leads && options.max == 1) return place;
   if (options.interface.empty() && !IsLocal(options.address)) {
     return Invalid("--group=", options.address, ": members of other machines need a network for their ring; name one of a private ",
                    "network with --group_interface");
@@ -59,7 +79,7 @@ absl::StatusOr<std::unique_ptr<GroupPart>> TakePart(const GroupOptions& options,
   auto part = std::make_unique<GroupPart>();
   part->streams = std::make_unique<SharedStreams<JoinStream>>("members of a group", GroupLeader::kMost, "--group_size");
   if (options.address.empty()) return part;
-  if (options.address.rfind(':') == std::string::npos) return Invalid("--group is '", options.address, "'; want HOST:PORT");
+  if (PortOf(options.address) < 0) return Invalid("--group is '", options.address, "'; want HOST:PORT, with a port up to 65535");
   ASSIGN_OR_RETURN(const bool leads, Leads(options, own_address));
   const GroupLeader::Options sizes = {.min = options.min,
                                       .max = options.max,
@@ -67,11 +87,14 @@ absl::StatusOr<std::unique_ptr<GroupPart>> TakePart(const GroupOptions& options,
                                       .fingerprint = Fingerprint(),
                                       .timeout = options.timeout};
   RETURN_IF_ERROR(GroupLeader::Create(sizes).status());
-  ASSIGN_OR_RETURN(GroupRank::RingPlace place, RingPlaceOf(options));
+  ASSIGN_OR_RETURN(GroupRank::RingPlace place, RingPlaceOf(options, leads));
   if (leads) {
-    ASSIGN_OR_RETURN(
-        part->leads,
-        Group::Create(runner, models, {.leader = sizes, .ring = std::move(place), .name = HostName(), .only_local = !has_tls}));
+    ASSIGN_OR_RETURN(part->leads, Group::Create(runner, models,
+                                                {.leader = sizes,
+                                                 .ring = std::move(place),
+                                                 .name = HostName(),
+                                                 .only_local = !has_tls,
+                                                 .hosts = std::dynamic_pointer_cast<CustomHosts>(devices.custom_host())}));
     models.SetLeastShards(part->leads->least_shards());
     return part;
   }

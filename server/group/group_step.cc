@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "engine/core/error_info.h"
 #include "engine/core/status_macros.h"
@@ -74,6 +75,64 @@ class StepsOnRows : public std::enable_shared_from_this<StepsOnRows> {
 
 }  // namespace
 
+void StepQueue::Add(StepPtr step) {
+  ModelsSteps& model = models_[step->step.hosted.get()];
+  ++model.steps;
+  order_.Add(model.queue, step.get(), step->step.account, Clock::now());
+  const Work* const key = step.get();
+  waiting_[key] = std::move(step);
+}
+
+StepQueue::StepPtr StepQueue::Take() {
+  if (again_.empty() || others_first_) {
+    others_first_ = false;
+    if (std::optional<FairOrder::Piece> piece = order_.Take(Clock::now()); piece.has_value()) {
+      StepPtr step = std::move(waiting_.extract(piece->work).mapped());
+      step->piece = std::move(piece);
+      return step;
+    }
+    if (again_.empty()) return nullptr;
+  }
+  StepPtr step = std::move(again_.front());
+  again_.pop_front();
+  return step;
+}
+
+void StepQueue::Done(QueuedStep& step) {
+  order_.Done(*step.piece, Clock::now());
+  Forget(step);
+}
+
+void StepQueue::Again(StepPtr step) {
+  again_.push_back(std::move(step));
+  others_first_ = true;
+}
+
+void StepQueue::Sweep(const std::function<absl::Status(const QueuedStep& step)>& why_not) {
+  std::vector<std::pair<StepPtr, absl::Status>> swept;
+  std::erase_if(waiting_, [&](const auto& waiting) {
+    const StepPtr& step = waiting.second;
+    absl::Status status = why_not(*step);
+    if (status.ok() || !order_.Remove(models_.at(step->step.hosted.get()).queue, step.get())) return false;
+    Forget(*step);
+    swept.emplace_back(step, std::move(status));
+    return true;
+  });
+  std::erase_if(again_, [&](const StepPtr& step) {
+    absl::Status status = why_not(*step);
+    if (status.ok()) return false;
+    Done(*step);
+    swept.emplace_back(step, std::move(status));
+    return true;
+  });
+  for (const auto& [step, status] : swept) step->Tell(status);
+}
+
+void StepQueue::Forget(const QueuedStep& step) {
+  const auto model = models_.find(step.step.hosted.get());
+  if (--model->second.steps == 0) models_.erase(model);
+}
+
 absl::StatusOr<int64_t> RowsOfBatch(const GroupStep& step) {
   const NamedTensors& inputs = step.inputs;
   if (inputs.empty()) return Invalid("a step of a group's model needs inputs");
@@ -93,6 +152,19 @@ absl::StatusOr<int64_t> RowsOfBatch(const GroupStep& step) {
   if (rows > ShardedStep::kMostRows || bytes > kMostBatchBytes) {
     return Invalid("the batch has ", rows, " rows and ", bytes, " bytes; a group takes at most ", kMostBatchBytes,
                    " bytes at once: make the batch smaller");
+  }
+  return rows;
+}
+
+NamedTensors RowsOf(const NamedTensors& inputs, int64_t first, int64_t count) {
+  NamedTensors rows;
+  for (const auto& [name, tensor] : inputs) {
+    std::vector<int64_t> dims(tensor.shape().begin(), tensor.shape().end());
+    const size_t row_bytes = tensor.bytes() / static_cast<size_t>(dims[0]);
+    dims[0] = count;
+    const auto offset = static_cast<size_t>(tensor.data<char>() - static_cast<const char*>(tensor.buffer()->data()));
+    rows.push_back(
+        {name, Tensor(tensor.buffer(), offset + row_bytes * static_cast<size_t>(first), *Shape::FromDims(dims), tensor.dtype())});
   }
   return rows;
 }

@@ -5,8 +5,11 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "engine/core/status_macros.h"
+#include "engine/runtime/transfer.h"
 #include "engine/store/crc32c.h"
 #include "engine/store/memory_file_system.h"
+#include "engine/store/safetensors.h"
+#include "engine/store/version_files.h"
 #include "server/rpc/log.h"
 
 namespace gluond::server {
@@ -14,6 +17,33 @@ namespace {
 
 constexpr char kDirectory[] = "/group";
 constexpr char kName[] = "model";
+constexpr char kSums[] = "/sums.safetensors";
+
+// On the model's strand, or after it. Empty for a model of another device than a CPU, which a group does not train.
+NamedTensors SumsOf(const Model& model) {
+  NamedTensors sums;
+  if (model.options().lane->device().type != DeviceType::kCpu) return sums;
+  for (size_t i = 0; i < model.parameters().size(); ++i) {
+    const LiveParameter& parameter = model.parameters()[i];
+    if (parameter.grad_req == GradReq::kAdd && parameter.grad.defined()) sums.push_back({parameter.name, parameter.grad});
+  }
+  return sums;
+}
+
+// Copies the sums of a file into a model that nobody else has yet.
+absl::Status TakeSums(absl::string_view file, Model& model, Allocator& host_allocator) {
+  absl::StatusOr<Safetensors> read = ReadSafetensors(file, host_allocator);
+  if (!read.ok()) return Damaged(read.status(), kSums);
+  for (const NamedTensor& sum : read->tensors) {
+    ASSIGN_OR_RETURN(const size_t i, model.parameters().Find(sum.name));
+    const Tensor& gradient = model.parameters()[i].grad;
+    if (!gradient.defined() || gradient.shape() != sum.tensor.shape() || gradient.dtype() != sum.tensor.dtype()) {
+      return absl::DataLossError(absl::StrCat("the sum of gradients of parameter '", sum.name, "' is not one of this model"));
+    }
+    RETURN_IF_ERROR(Copy(sum.tensor.blob(), gradient.blob(), model.options().lane->lanes()));
+  }
+  return absl::OkStatus();
+}
 
 // The models that are being held. The last one that lets go of this tells.
 class Holding {
@@ -28,11 +58,14 @@ class Holding {
 };
 
 // The tensors alone.
-int64_t BytesOf(const Checkpoint& checkpoint) {
+int64_t BytesOf(const HeldModel& model) {
   int64_t bytes = 0;
-  for (const NamedTensor& parameter : checkpoint.model.parameters) bytes += static_cast<int64_t>(parameter.tensor.bytes());
-  if (!checkpoint.trainer.has_value()) return bytes;
-  for (const NamedTensor& state : checkpoint.trainer->states) bytes += static_cast<int64_t>(state.tensor.bytes());
+  const auto add = [&bytes](const NamedTensors& tensors) {
+    for (const NamedTensor& each : tensors) bytes += static_cast<int64_t>(each.tensor.bytes());
+  };
+  add(model.checkpoint.model.parameters);
+  if (model.checkpoint.trainer.has_value()) add(model.checkpoint.trainer->states);
+  add(model.sums);
   return bytes;
 }
 
@@ -66,7 +99,9 @@ void HoldModels(NamedModels models, std::function<void(HeldModels)> done) {
       HeldModel& model = holding->models[i];
       model.status = checkpoint.status();
       model.was_edited = model.edits != model.hosted->state_edits();
-      if (checkpoint.ok()) model.checkpoint = *std::move(checkpoint);
+      if (!checkpoint.ok()) return;
+      model.checkpoint = *std::move(checkpoint);
+      model.sums = SumsOf(model.hosted->model());  // No other call has begun since.
     });
   }
 }
@@ -76,6 +111,7 @@ uint32_t Checksum(const HeldModels& models) {
   for (const HeldModel& model : models) {
     crc = Add(model.name, crc);
     crc = AddTensors(model.checkpoint.model.parameters, crc);
+    crc = AddTensors(model.sums, crc);
     crc = AddNumber(model.checkpoint.model.random.seed, crc);
     crc = AddNumber(model.checkpoint.model.random.runs, crc);
     if (!model.checkpoint.trainer.has_value()) continue;
@@ -143,7 +179,7 @@ absl::StatusOr<StateFiles> PackedModel::Files() {
   MutexLock lock(mu_);
   if (files_.has_value()) return *files_;
   const auto pack = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) -> absl::StatusOr<StateFiles> {
-    RETURN_IF_ERROR(memory_.Grow(BytesOf(model_.checkpoint)));
+    RETURN_IF_ERROR(memory_.Grow(BytesOf(model_)));
     MemoryFileSystem files;
     ASSIGN_OR_RETURN(const auto store, CheckpointStore::Open(files, kDirectory));
     Checkpoint checkpoint = model_.checkpoint;
@@ -152,17 +188,31 @@ absl::StatusOr<StateFiles> PackedModel::Files() {
     checkpoint.hosting->seed = model_.hosted->model().options().seed;
     checkpoint.hosting->version = model_.hosted->version();
     RETURN_IF_ERROR(store->Save(kName, checkpoint).status());
-    return files.files();
+    StateFiles made = files.files();
+    if (model_.sums.empty()) return made;
+    const auto sums = std::make_shared<std::string>();
+    RETURN_IF_ERROR(WriteSafetensors(model_.sums, {}, [&sums](absl::string_view bytes) {
+      absl::StrAppend(sums.get(), bytes);
+      return absl::OkStatus();
+    }));
+    made[kSums] = sums;
+    return made;
   };
   files_ = pack();
-  model_.checkpoint = {};  // Its memory is wanted for the next step.
+  model_.checkpoint = {};  // Its memory is wanted for the next step,
+  model_.sums = {};        // as theirs.
   return *files_;
 }
 
 void FromFiles(std::string name, StateFiles files, Devices& devices, int64_t max_model_bytes,
                std::function<void(absl::StatusOr<HostedModelPtr>)> done) {
+  std::shared_ptr<const std::string> sums;
   const auto make = [&]() -> absl::StatusOr<std::pair<HostedModelPtr, Checkpoint>> {
     MemoryFileSystem memory;
+    if (const auto found = files.find(kSums); found != files.end()) {
+      sums = found->second;
+      files.erase(found);
+    }
     for (auto& [path, bytes] : files) memory.Add(path, std::move(*bytes));
     ASSIGN_OR_RETURN(const auto store, CheckpointStore::Open(memory, kDirectory));
     ASSIGN_OR_RETURN(Checkpoint checkpoint, store->Load(kName, *devices.host().allocator));
@@ -174,12 +224,14 @@ void FromFiles(std::string name, StateFiles files, Devices& devices, int64_t max
                      HostedModel::Create(name, checkpoint.model.definition, checkpoint.hosting->seed, **place, devices.host(),
                                          max_model_bytes, /*clients_are_away=*/true));
     hosted->SetVersion(checkpoint.hosting->version);
+    hosted->SetVirtualShards(checkpoint.virtual_shards, /*has_group=*/true);
     return std::pair(std::move(hosted), std::move(checkpoint));
   };
   absl::StatusOr<std::pair<HostedModelPtr, Checkpoint>> made = make();
   if (!made.ok()) return done(Annotate(made.status(), absl::StrCat("model '", name, "' of the group")));
   const HostedModelPtr hosted = made->first;
-  hosted->Restore(std::move(made->second), [hosted, done = std::move(done)](const absl::Status& restored) {
+  hosted->Restore(std::move(made->second), [hosted, sums, &devices, done = std::move(done)](absl::Status restored) {
+    if (restored.ok() && sums != nullptr) restored = TakeSums(*sums, hosted->model(), *devices.host().allocator);
     restored.ok() ? done(hosted) : done(restored);
   });
 }

@@ -31,7 +31,8 @@ struct HeldModel {
   uint64_t edits = 0;       // HostedModel::state_edits, or fewer where
   bool was_edited = false;  // the model was changed at that moment.
   absl::Status status;      // The snapshot's.
-  Checkpoint checkpoint;    // Shares the parameters' memory.
+  Checkpoint checkpoint;    // Shares the parameters' memory,
+  NamedTensors sums;        // as these, the gradients of grad_req add, which steps add to.
 };
 using HeldModels = std::vector<HeldModel>;  // By name.
 
@@ -92,8 +93,9 @@ class PackedModel {
   std::optional<absl::StatusOr<StateFiles>> files_ ABSL_GUARDED_BY(mu_);
 };
 
-// Makes the model of such files, on the device of that name or, where there is none, on the first one. `done` is called once, on
-// any thread. DATA_LOSS: the files are damaged. Other errors are those of HostedModel::Create and Restore.
+// Makes the model of such files, on the device of that name or, where there is none, on the first one. The thread's
+// ScopedCustomHost computes its clients' operators. `done` is called once, on any thread. DATA_LOSS: the files are damaged. Other
+// errors are those of HostedModel::Create and Restore.
 void FromFiles(std::string name, StateFiles files, Devices& devices, int64_t max_model_bytes,
                std::function<void(absl::StatusOr<HostedModelPtr>)> done);
 

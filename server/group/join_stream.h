@@ -23,6 +23,8 @@ class JoinStream final : public Conversation, public Group::Link {
   void Send(Slices message, bool is_heartbeat) override;
   void Finish(const absl::Status& status) override { End(status); }
   bool is_local() const override;
+  // Ends a stream that says nothing.
+  void Sweep(Clock::time_point now);
 
  private:
   void Receive(const Slices& message, int64_t bytes) override;
@@ -30,6 +32,8 @@ class JoinStream final : public Conversation, public Group::Link {
   void NoMoreMessages() override { End(absl::OkStatus()); }
   void Ended() override;
   void Over() override { streams_.Remove(this); }
+  // A message of so many bytes.
+  void Ask(v1::JoinRequest::Ask ask, Attachments attachments, int64_t bytes);
   // Requires: writing_, and no write under way.
   void WriteNext();
   std::shared_ptr<JoinStream> Self() { return std::static_pointer_cast<JoinStream>(shared_from_this()); }

@@ -1,5 +1,6 @@
 #include "server/group/leader.h"
 
+#include <algorithm>
 #include <bit>
 #include <utility>
 
@@ -93,7 +94,10 @@ GroupLeader::Deeds GroupLeader::Drain(MemberId member, Time now) {
 
 GroupLeader::Deeds GroupLeader::Tick(Time now) {
   waits_for_tick_ = false;
-  std::erase_if(losses_, [&](const auto& loss) { return now - loss.second.last > options_.timeout; });
+  std::erase_if(losses_, [&](const auto& each) {
+    const Loss& loss = each.second;
+    return now - std::max(loss.last, loss.out_until) > (loss.strikes > 0 ? kPatience : 1) * options_.timeout;
+  });
   std::vector<std::pair<MemberId, absl::Status>> lost;
   for (const auto& [member, seat] : seats_) {
     if (member == kOwn) continue;
@@ -124,9 +128,12 @@ absl::Status GroupLeader::On(MemberId member, const FromMember::Hello& hello, Ti
                                                       "'; start the same build alike"));
   }
   const auto loss = losses_.find(hello.process);
-  if (loss != losses_.end() && loss->second.flaps && now - loss->second.last < options_.timeout) {
-    return absl::UnavailableError(absl::StrCat("this process was lost twice within ", options_.timeout.count(),
-                                               " ms (--group_timeout); join again after as long"));
+  if (loss != losses_.end() && now < loss->second.out_until) {
+    const auto wait = std::chrono::duration_cast<std::chrono::milliseconds>(loss->second.out_until - now);
+    return absl::UnavailableError(
+        absl::StrCat(loss->second.strikes > 0 ? "no ring has formed with this process" : "this process was lost twice within ",
+                     loss->second.strikes > 0 ? "" : absl::StrCat(options_.timeout.count(), " ms (--group_timeout)"),
+                     "; join again after ", wait.count(), " ms"));
   }
   // A process has one seat: its last Join has ended, though the leader has not heard so.
   const auto former =
@@ -185,8 +192,35 @@ absl::Status GroupLeader::On(MemberId member, const FromMember::Broken& broken, 
   if (timing == Timing::kLate) return absl::OkStatus();
   EndGeneration(now);
   waits_for_tick_ = forms;
+  if (forms) Unformed(member, broken, now);
   return absl::OkStatus();
 }
+
+void GroupLeader::Unformed(MemberId member, const FromMember::Broken& broken, Time now) {
+  ++unformed_;
+  why_unformed_ = broken.text;
+  deeds_.emplace_back(Warn{absl::StrCat("no ring has formed: member ", member, ": ", broken.text), /*differs=*/false});
+  if (unformed_ < kMostUnformed) return;
+  // The ranks' order is that of the ids. Where nobody says who it is, the last one that came is suspected: it went without.
+  auto suspect = seats_.end();
+  int64_t rank = 0;
+  for (auto seat = seats_.begin(); seat != seats_.end(); ++seat) {
+    if (IsPresent(seat->second) && rank++ == broken.rank.value_or(-1)) suspect = seat;
+  }
+  if (suspect == seats_.end() || suspect->first == kOwn) {
+    for (auto seat = seats_.begin(); seat != seats_.end(); ++seat) {
+      if (IsPresent(seat->second)) suspect = seat;
+    }
+  }
+  if (suspect->first == kOwn) return;
+  Loss& loss = losses_[suspect->second.process];
+  const int strikes = std::min(loss.strikes + 1, 5);
+  const std::string text = why_unformed_;
+  Part(suspect->first, absl::FailedPreconditionError(absl::StrCat("no ring forms with this member: ", text)), now);
+  loss = {.last = now, .out_until = now + (1 << strikes) * options_.timeout, .strikes = strikes};
+}
+
+absl::Status GroupLeader::On(MemberId, const FromMember::Failed& failed, Time) { return failed.status; }
 
 absl::Status GroupLeader::On(MemberId member, FromMember::Leaving, Time) {
   seats_.at(member).is_leaving = true;
@@ -222,6 +256,8 @@ bool GroupLeader::EndPhase(Time now) {
       return true;
     case Phase::kForming:
       phase_ = Phase::kFormed;
+      unformed_ = 0;
+      why_unformed_.clear();
       deeds_.emplace_back(
           Begun{generation_, absl::c_count_if(seats_, [](const auto& seat) { return IsRank(seat.second); }), now - paused_});
       return true;
@@ -340,9 +376,12 @@ void GroupLeader::Remove(MemberId member, Time now) {
   const Seat seat = found->second;
   seats_.erase(found);
   waits_for_tick_ = false;
+  unformed_ = 0;  // A lost member is reason enough.
   if (IsPresent(seat) && !seat.is_leaving) {
-    const auto [loss, is_first] = losses_.try_emplace(seat.process);
-    loss->second = {.last = now, .flaps = !is_first && now - loss->second.last < options_.timeout};
+    const auto [found_loss, is_first] = losses_.try_emplace(seat.process);
+    Loss& loss = found_loss->second;
+    if (!is_first && now - loss.last < options_.timeout) loss.out_until = std::max(loss.out_until, now + options_.timeout);
+    loss.last = now;
   }
   if (!IsRank(seat)) return;
   has_changed_ = true;

@@ -43,6 +43,8 @@ class GroupLeader {
   // A member that says that it is there and answers nothing is lost after so many timeouts. Steps are no such question: an operator
   // may take its time.
   static constexpr int kPatience = 30;
+  // After so many rings in a row that did not form, a member is left out that is thought to be the cause.
+  static constexpr int kMostUnformed = 3;
 
   struct Options {
     int64_t min = 1;  // Processes without which no command runs, the leader's own included.
@@ -72,9 +74,10 @@ class GroupLeader {
     int64_t ranks = 0;  // Spares included.
     Clock::duration pause{};
   };
-  // For the log: states differ that should not.
+  // For the log: states differ that should not, or no ring has formed.
   struct Warn {
     std::string text;
+    bool differs = true;  // States do.
   };
   using Deed = std::variant<Send, Close, Answer, Begun, Warn>;
   using Deeds = std::vector<Deed>;
@@ -128,11 +131,15 @@ class GroupLeader {
   bool has_changed() const { return has_changed_; }
   // A ring has not formed, though nobody is lost. The next attempt follows a Tick or a loss.
   bool waits_for_tick() const { return waits_for_tick_; }
+  // Rings in a row that did not form, and why the last one did not.
+  int unformed() const { return unformed_; }
+  const std::string& why_unformed() const { return why_unformed_; }
 
  private:
   struct Loss {
     Time last;
-    bool flaps = false;  // The loss before was within the same timeout.
+    Time out_until = {};  // No Join of the process is taken before.
+    int strikes = 0;      // Rings that are thought not to have formed because of it.
   };
 
   explicit GroupLeader(Options options) : options_(std::move(options)) {}
@@ -143,6 +150,7 @@ class GroupLeader {
   absl::Status On(MemberId member, const FromMember::Ready& ready, Time now);
   absl::Status On(MemberId member, const FromMember::Computed& computed, Time now);
   absl::Status On(MemberId member, const FromMember::Broken& broken, Time now);
+  absl::Status On(MemberId member, const FromMember::Failed& failed, Time now);
   absl::Status On(MemberId member, FromMember::Leaving leaving, Time now);
   absl::Status On(MemberId, Heartbeat, Time) { return absl::OkStatus(); }
 
@@ -152,6 +160,8 @@ class GroupLeader {
   bool EndPhase(Time now);
   bool IsOwed() const;
   void SendStates(Time now);
+  // A ring has not formed: `broken` says why.
+  void Unformed(MemberId member, const FromMember::Broken& broken, Time now);
   // Stops the training if most processes have one state, and the leader another.
   void CheckOwn();
   void BeginForming(Time now);
@@ -165,12 +175,14 @@ class GroupLeader {
 
   Options options_;
   std::map<MemberId, Seat> seats_;   // The ranks' order is that of the ids.
-  std::map<uint64_t, Loss> losses_;  // By process; those within the last timeout.
+  std::map<uint64_t, Loss> losses_;  // By process; recent ones.
   Phase phase_ = Phase::kStanding;
   uint64_t generation_ = 0;
   CommandState command_ = CommandState::kNone;
   bool has_changed_ = false;
   bool waits_for_tick_ = false;
+  int unformed_ = 0;
+  std::string why_unformed_;
   absl::Status stopped_;  // Why no command runs any more.
   Time paused_;           // Since when.
   Deeds deeds_;           // The event's.

@@ -4,6 +4,7 @@
 #ifndef SERVER_GROUP_LOOP_H_
 #define SERVER_GROUP_LOOP_H_
 
+#include <algorithm>
 #include <chrono>
 #include <deque>
 #include <functional>
@@ -19,7 +20,10 @@ namespace gluond::server {
 class GroupLoop {
  public:
   using Clock = std::chrono::steady_clock;
-  static constexpr int kTicksOfTimeout = 8;  // A loop ticks so often until a silent process is lost.
+  // A loop ticks several times until a silent process is lost, and often enough for a process that waits less long than this one.
+  static std::chrono::milliseconds PeriodOf(std::chrono::milliseconds timeout) {
+    return std::min(timeout / 8, std::chrono::milliseconds(250));
+  }
 
   GroupLoop() = default;
   ~GroupLoop() { Stop(); }

@@ -31,8 +31,9 @@ GroupMember::Deeds GroupMember::Lost() {
 GroupMember::Deeds GroupMember::Tick(Time now) {
   if (phase_ == Phase::kOut || (phase_ == Phase::kWorking && after_ == Phase::kOut)) return {};
   if (now - heard_ <= timeout_) return {Send{Heartbeat()}};
-  return Part(absl::UnavailableError(
-      absl::StrCat("the group's leader has said nothing for ", timeout_.count(), " ms (--group_timeout); the member joins again")));
+  return Part(absl::UnavailableError(absl::StrCat("the group's leader has said nothing for ", timeout_.count(),
+                                                  " ms (--group_timeout); the member joins again")),
+              /*tells=*/false);
 }
 
 GroupMember::Deeds GroupMember::Drain() { return {Send{FromMember::Leaving()}}; }
@@ -50,10 +51,10 @@ GroupMember::Deeds GroupMember::Computed(absl::Status status) {
   return {Send{FromMember::Computed{generation_, std::move(status)}}};
 }
 
-GroupMember::Deeds GroupMember::Broken() {
+GroupMember::Deeds GroupMember::Broken(std::string text, std::optional<int64_t> rank) {
   if (phase_ != Phase::kForming && phase_ != Phase::kComputing) return {};
   phase_ = Phase::kBroken;
-  return {Send{FromMember::Broken{generation_}}};
+  return {Send{FromMember::Broken{generation_, std::move(text), rank}}};
 }
 
 GroupMember::Deeds GroupMember::Stands(std::optional<uint32_t> crc) {
@@ -118,12 +119,13 @@ GroupMember::Deeds GroupMember::Work(const Word& word, Phase after) {
 GroupMember::Deeds GroupMember::OutOfOrder(absl::string_view message) {
   return Part(
       absl::FailedPreconditionError(absl::StrCat("the leader's ", message, " is out of order after command ", standing_.applied,
-                                                 " and generation ", generation_, "; the member joins again")));
+                                                 " and generation ", generation_, "; the member joins again")),
+      /*tells=*/true);
 }
 
-GroupMember::Deeds GroupMember::Part(absl::Status status) {
+GroupMember::Deeds GroupMember::Part(absl::Status status, bool tells) {
   Deeds deeds = Lost();
-  deeds.push_back(Leave{std::move(status)});
+  deeds.push_back(Leave{std::move(status), tells});
   return deeds;
 }
 

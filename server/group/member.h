@@ -37,6 +37,7 @@ class GroupMember {
   // Ends Join: the leader has said nothing for too long, or something out of order, or the engine has failed.
   struct Leave {
     absl::Status status;
+    bool tells = true;  // The leader is told why, and closes Join.
   };
   // A message of the leader's, as a deed, is the engine's to do.
   using Deed = std::variant<Send, Leave, FromLeader::Prepare, FromLeader::State, FromLeader::Form, FromLeader::Command,
@@ -71,7 +72,8 @@ class GroupMember {
 
   Deeds Formed();
   Deeds Computed(absl::Status status);
-  Deeds Broken();
+  // `rank`: as of FromMember::Broken.
+  Deeds Broken(std::string text = {}, std::optional<int64_t> rank = {});
   // `crc`: without a value only after an Apply that did not want it.
   Deeds Stands(std::optional<uint32_t> crc);
   // The engine's state has changed otherwise than by a command: the next standing is another one. The leader's own member alone.
@@ -96,7 +98,7 @@ class GroupMember {
   template <class Word>
   Deeds Work(const Word& word, Phase after);
   Deeds OutOfOrder(absl::string_view message);
-  Deeds Part(absl::Status status);
+  Deeds Part(absl::Status status, bool tells);
 
   FromMember::Hello hello_;
   std::chrono::milliseconds timeout_;

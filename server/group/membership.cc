@@ -11,6 +11,7 @@
 #include "server/codec/tensors_codec.h"
 #include "server/group/join_messages.h"
 #include "server/group/meeting.h"
+#include "server/group/relayed_operators.h"
 #include "server/rpc/log.h"
 #include "server/rpc/way_to_server.h"
 
@@ -35,6 +36,7 @@ Membership::Membership(Runner& runner, Devices& devices, Options options)
       devices_(devices),
       options_(std::move(options)),
       process_(std::random_device()() | uint64_t{1} << 32),
+      operators_(std::make_unique<RelayedOperators>(runner_, loop_, [this](const v1::JoinRequest& message) { Say(message); })),
       files_memory_(Budget::PartOf(runner.memory)) {}
 
 void Membership::Begin() {
@@ -45,12 +47,13 @@ void Membership::Begin() {
       .has_changed = nullptr,
       .load = [this](std::function<void(absl::Status)> done) { Load(std::move(done)); },
       .send = [this](const FromMember::Any& message, RingReducer::Clock::duration waited) { SayWord(message, waited); },
-      .leave = [this](const absl::Status& why) { Cancel(why); }};
+      .leave = [this](const absl::Status& why, bool tells) { Cancel(why, tells); }};
   rank_ = std::make_unique<GroupRank>(std::move(parts), options_.ring, FromMember::Hello{process_, options_.fingerprint},
                                       Standing{}, options_.timeout);
-  loop_->Start(options_.timeout / GroupLoop::kTicksOfTimeout, [this] {
+  loop_->Start(GroupLoop::PeriodOf(options_.timeout), [this] {
     rank_->Tick();
     JoinWhenOut();
+    if (given_up_.has_value() && std::chrono::steady_clock::now() - *given_up_ > options_.timeout) CancelNow();
   });
   StartOrExit(&thread_, "the member's stream", [this] { Work(); });
 }
@@ -132,13 +135,36 @@ void Membership::JoinOnce(const std::shared_ptr<Session>& session) {
     ended = session->stream->Finish();
     session->is_over = true;
   }
-  LogEvent("group_join_ended", ended.ok() ? LogLevel::kInfo : LogLevel::kWarning,
-           absl::StrCat("the leader at ", options_.leader, ": ", ended.ok() ? "this process has left" : ended.error_message()));
+  TellEnd(ended);
   loop_->Post([this] {
     wants_join_ = false;
+    given_up_.reset();
+    operators_->Lost();
     ring_.clear();
     rank_->Lost();
   });
+}
+
+void Membership::TellEnd(const grpc::Status& ended) {
+  if (ended.ok()) {  // The leader has let this process go.
+    MutexLock lock(mu_);
+    leaves_ = true;
+    return LogEvent(
+        "group_join_ended", LogLevel::kInfo,
+        absl::StrCat("this process has left the group of ", options_.leader, "; it joins again when it is started anew"));
+  }
+  std::string hint;
+  switch (ended.error_code()) {
+    case grpc::StatusCode::UNAUTHENTICATED:
+    case grpc::StatusCode::PERMISSION_DENIED: hint = "; the leader wants a token with the role member (--group_token_file)"; break;
+    case grpc::StatusCode::UNAVAILABLE:
+      if (options_.authority_file.empty()) hint = "; a leader with a certificate wants --group_ca";
+      break;
+    default: break;
+  }
+  const std::string text = absl::StrCat("the leader at ", options_.leader, ": ", ended.error_message(), hint);
+  // A leader that is away for long is told once.
+  if (std::exchange(told_, text) != text) LogEvent("group_join_ended", LogLevel::kWarning, text);
 }
 
 // The work of an earlier Join may have to end first.
@@ -147,26 +173,29 @@ void Membership::JoinWhenOut() {
   wants_join_ = false;
   files_.clear();
   files_memory_ = Reservation(Budget::PartOf(runner_.memory));
+  operators_->Joined();
   rank_->Join();
 }
 
 void Membership::HeardNow(v1::JoinResponse& message) {
+  if (given_up_.has_value()) return;  // The leader did not know yet.
   if (message.has_part()) {
     v1::JoinResponse::Part& part = *message.mutable_part();
     std::shared_ptr<std::string>& file = files_[part.model()][part.file()];
     if (file == nullptr) {
       if (const absl::Status charged = files_memory_.Grow(std::max<int64_t>(part.file_bytes(), 0)); !charged.ok()) {
-        return Cancel(Annotate(charged, "the state of the group"));
+        return Cancel(Annotate(charged, "the state of the group"), /*tells=*/true);
       }
       file = std::make_shared<std::string>();
       file->reserve(static_cast<size_t>(std::max<int64_t>(part.file_bytes(), 0)));
     }
     if (static_cast<int64_t>(file->size() + part.data().size()) > part.file_bytes()) {
-      return Cancel(absl::DataLossError("a file of the group's state is longer than the leader has said"));
+      return Cancel(absl::DataLossError("a file of the group's state is longer than the leader has said"), /*tells=*/true);
     }
     file->append(part.data());
     return;
   }
+  if (message.has_answer()) return operators_->Heard(std::move(*message.mutable_answer()));
   if (message.has_meeting()) {
     if (meeting_ != nullptr) meeting_->Heard(message.meeting().key(), message.meeting().value());
     return;
@@ -215,8 +244,14 @@ void Membership::SayWord(const FromMember::Any& word, RingReducer::Clock::durati
   Say(message);
 }
 
-void Membership::Cancel(const absl::Status& why) {
+void Membership::Cancel(const absl::Status& why, bool tells) {
   LogEvent("group_left", LogLevel::kWarning, why.message());
+  if (!tells || given_up_.has_value()) return CancelNow();
+  SayWord(FromMember::Failed{why}, {});
+  given_up_ = std::chrono::steady_clock::now();
+}
+
+void Membership::CancelNow() {
   MutexLock lock(mu_);
   if (session_ != nullptr) session_->context.TryCancel();
 }
@@ -265,7 +300,8 @@ void Membership::LoadNext(std::function<void(absl::Status)> done) {
   models_.erase(name);  // Its memory is the new one's.
   const ScopedAccount account(AccountOf(name));
   runner_.dispatch.Run(Weight::kHeavy, [this, loop = loop_, &devices = devices_, most = runner_.limits.max_model_bytes, name, files,
-                                        done = std::move(done)] {
+                                        host = operators_->HostOf(name), done = std::move(done)] {
+    const ScopedCustomHost scoped(host, RelayedOperators::kScope);
     FromFiles(name, std::move(*files), devices, most, [this, loop, name, done](absl::StatusOr<HostedModelPtr> made) {
       loop->Post([this, name, done, made = std::move(made)] {
         if (!made.ok()) return done(made.status());

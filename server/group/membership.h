@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -26,6 +27,7 @@
 namespace gluond::server {
 
 class Meeting;
+class RelayedOperators;
 
 class Membership {
  public:
@@ -66,6 +68,7 @@ class Membership {
   void Work();
   // Reads until the call ends.
   void JoinOnce(const std::shared_ptr<Session>& session);
+  void TellEnd(const grpc::Status& ended);
   // INVALID_ARGUMENT: a file that an option names.
   absl::Status Open(Session& session) const;
 
@@ -75,8 +78,9 @@ class Membership {
   void SetReached(Reached reached);
   void Say(const v1::JoinRequest& message);
   void SayWord(const FromMember::Any& message, RingReducer::Clock::duration waited);
-  // Ends Join, and joins again.
-  void Cancel(const absl::Status& why);
+  // Ends Join, and joins again. `tells`: the leader hears why, and closes it.
+  void Cancel(const absl::Status& why, bool tells);
+  void CancelNow();
   absl::StatusOr<RankStep> ToStep(const v1::JoinResponse::Step& step);
   void Load(std::function<void(absl::Status)> done);
   void LoadNext(std::function<void(absl::Status)> done);
@@ -99,6 +103,7 @@ class Membership {
 
   // The loop's.
   std::unique_ptr<GroupRank> rank_;
+  const std::unique_ptr<RelayedOperators> operators_;
   std::map<std::string, HostedModelPtr> models_;
   std::map<std::string, StateFiles> files_;  // Files of the state that comes.
   Reservation files_memory_;
@@ -107,6 +112,9 @@ class Membership {
   std::string ring_;                 // The ring's name; empty: the leader has named none in this Join.
   std::shared_ptr<Meeting> meeting_;
 
+  std::optional<std::chrono::steady_clock::time_point> given_up_;  // The leader was told then that this Join is to end.
+
+  std::string told_;  // The thread's: the log has this end of a Join already.
   std::thread thread_;
 };
 

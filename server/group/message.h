@@ -12,6 +12,7 @@
 //                             <-  Apply     All ranks are healthy.
 //   Standing                  ->
 //                             <-  End       The generation ends: computed results are dropped. Answered by Standing.
+//   Failed                    ->            The member cannot go on, and leaves.
 //
 // Messages of one direction arrive in their order. The leader's next message waits for the answer to its last one; End alone may
 // overtake the answer to Form or Command.
@@ -52,13 +53,19 @@ struct FromMember {
     uint64_t generation = 0;
     absl::Status status;  // The rank's own. An error: the rank has ended its ring.
   };
-  // The ring ended without this rank's fault.
+  // The ring has not formed, or has ended.
   struct Broken {
     uint64_t generation = 0;
+    std::string text = {};             // Why.
+    std::optional<int64_t> rank = {};  // The rank that others cannot reach, as far as this one can tell: itself, or a peer.
+  };
+  // The member leaves for a reason of its own. The leader closes its Join.
+  struct Failed {
+    absl::Status status;
   };
   // The member wants to leave between two commands. The leader closes its Join then.
   struct Leaving {};
-  using Any = std::variant<Hello, Standing, Ready, Computed, Broken, Leaving, Heartbeat>;
+  using Any = std::variant<Hello, Standing, Ready, Computed, Broken, Failed, Leaving, Heartbeat>;
 };
 
 struct FromLeader {

@@ -77,19 +77,19 @@ void GroupRank::On(const FromLeader::Form& form) {
                           .timeout = timeout_},
                          std::move(transport), rendezvous_, Posted<absl::Status>([this, number](const absl::Status& formed) {
                            if (number != rings_) return;
-                           Do(formed.ok() ? member_.Formed() : member_.Broken());
+                           Do(formed.ok() ? member_.Formed() : member_.Broken(std::string(formed.message()), ring_->unreached()));
                          }));
   if (ring.ok()) {
     ring_ = *std::move(ring);
   } else {
-    Do(member_.Broken());
+    Do(member_.Broken(std::string(ring.status().message()), form.rank));
   }
 }
 
 void GroupRank::On(const FromLeader::Command&) {
   if (!step_.ok()) return Computed(step_.status());
   const RankStep& step = *step_;
-  reducer_ = std::make_shared<RingReducer>(*ring_);
+  reducer_ = std::make_shared<RingReducer>(*ring_, step.trainer->model()->name());
   cancellation_ = std::make_shared<Cancellation>();
   computes_ = true;
   const ScopedCondition condition(step.condition);
@@ -103,7 +103,9 @@ void GroupRank::Computed(const absl::Status& status) {
   is_computed_ = status.ok();
   if (ends_) return DropAndStand();
   waited_ = reducer_ == nullptr ? RingReducer::Clock::duration() : reducer_->waited();
-  if (!status.ok() && reducer_ != nullptr && reducer_->has_failed()) return Do(member_.Broken());
+  if (!status.ok() && reducer_ != nullptr && reducer_->has_failed()) {
+    return Do(member_.Broken(std::string(status.message()), ring_->unreached()));
+  }
   if (!status.ok() && ring_ != nullptr) ring_->Abort();
   Do(member_.Computed(status));
 }

@@ -55,7 +55,7 @@ class GroupRank {
     std::function<void(std::function<void(absl::Status)> done)> load;
     std::function<void(const FromMember::Any& message, RingReducer::Clock::duration waited)> send;
     // Join is to end. With the leader: its state is nobody's any more.
-    std::function<void(absl::Status why)> leave;
+    std::function<void(absl::Status why, bool tells)> leave;
   };
   // `transports`: null where the process can form no ring but of itself. `address`: the ring's.
   struct RingPlace {
@@ -92,7 +92,7 @@ class GroupRank {
  private:
   void Do(GroupMember::Deeds deeds);
   void On(const GroupMember::Send& send) { parts_.send(send.message, waited_); }
-  void On(const GroupMember::Leave& leave) { parts_.leave(leave.status); }
+  void On(const GroupMember::Leave& leave) { parts_.leave(leave.status, leave.tells); }
   void On(FromLeader::Prepare) { TellStanding(); }
   void On(const FromLeader::State&);
   void On(const FromLeader::Form& form);

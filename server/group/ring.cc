@@ -9,6 +9,7 @@
 #include <map>
 #include <new>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "engine/core/status_macros.h"
 
@@ -20,6 +21,7 @@ constexpr uint64_t kAuthenticationSlot = 0;
 // Callbacks and compiling take minutes on another rank, and whether it lives is for the leader to say.
 constexpr std::chrono::hours kSumTimeout{24};
 constexpr size_t kMacBytes = 32;
+constexpr size_t kLongestLayout = 2048;  // Bytes.
 
 bool IsPowerOfTwo(int64_t value) { return value > 0 && (value & (value - 1)) == 0; }
 
@@ -40,13 +42,26 @@ std::string KeyOfAddress(absl::string_view generation, int64_t from, int64_t to)
   return absl::StrCat(generation, "/address/", from, "/", to);
 }
 
-// The proof of `from` to `to` that it has the key.
-std::string Mac(const Ring::Options& options, int64_t from, int64_t to) {
-  const std::string text = absl::StrCat("gluond ring ", options.generation, " from ", from, " to ", to);
+// A code of a text, which only ranks with the key can make.
+std::string Mac(const Ring::Options& options, absl::string_view text) {
   std::string mac(kMacBytes, '\0');
   HMAC(EVP_sha256(), options.key.data(), static_cast<int>(options.key.size()), reinterpret_cast<const unsigned char*>(text.data()),
        text.size(), reinterpret_cast<unsigned char*>(mac.data()), nullptr);
   return mac;
+}
+
+// The proof of `from` to `to` that it has the key.
+std::string Proof(const Ring::Options& options, int64_t from, int64_t to) {
+  return Mac(options, absl::StrCat("gluond ring ", options.generation, " from ", from, " to ", to));
+}
+
+// A text that two layouts share if they are equal. Join carries short texts, so a long list ends with a code of the whole.
+std::string LayoutText(const Ring::Options& options, absl::Span<const GradientBucket> layout) {
+  std::string text;
+  for (const GradientBucket& bucket : layout) absl::StrAppend(&text, Name(bucket.dtype), " x ", bucket.elements, ", ");
+  if (text.size() <= kLongestLayout) return text;
+  return absl::StrCat(text.substr(0, kLongestLayout), "... of ", layout.size(), " buckets, ",
+                      absl::BytesToHexString(Mac(options, text)));
 }
 
 // A sum's messages have a slot of their own. Ranks whose buckets differ wait for each other until somebody aborts; in one slot a
@@ -149,29 +164,32 @@ absl::Status Ring::Connect() {
   std::map<int, std::string> addresses;
   for (const int peer : peers) addresses[peer];
   if (const std::string error = transport_->Listen(&addresses); !error.empty()) {
-    return Unavailable("Ring: rank ", rank(), " cannot listen: ", error);
+    return FaultOf(rank(), Unavailable("Ring: rank ", rank(), " cannot listen: ", error));
   }
   for (const auto& [peer, address] : addresses) {
     RETURN_IF_ERROR(rendezvous_->Set(KeyOfAddress(options_.generation, rank(), peer), address));
   }
   for (auto& [peer, address] : addresses) {
-    ASSIGN_OR_RETURN(address, Annotate(rendezvous_->Get(KeyOfAddress(options_.generation, peer, rank()), deadline),
-                                       absl::StrCat("Ring: rank ", rank(), " has no address of rank ", peer)));
+    absl::StatusOr<std::string> told = rendezvous_->Get(KeyOfAddress(options_.generation, peer, rank()), deadline);
+    if (!told.ok())
+      return FaultOf(peer, Annotate(told.status(), absl::StrCat("Ring: rank ", rank(), " has no address of rank ", peer)));
+    address = *std::move(told);
   }
   if (const std::string error = transport_->Connect(addresses); !error.empty()) {
-    return Unavailable("Ring: rank ", rank(), " cannot connect to its peers: ", error);
+    const absl::Status unconnected = Unavailable("Ring: rank ", rank(), " cannot connect to its peers: ", error);
+    return peers.size() == 1 ? FaultOf(peers.front(), unconnected) : unconnected;
   }
   for (const int peer : peers) RETURN_IF_ERROR(Authenticate(peer, deadline));
   return absl::OkStatus();
 }
 
 absl::Status Ring::Authenticate(int peer, Rendezvous::Time deadline) {
-  const std::string own = Mac(options_, rank(), peer), expected = Mac(options_, peer, rank());
+  const std::string own = Proof(options_, rank(), peer), expected = Proof(options_, peer, rank());
   std::string received(kMacBytes, '\0');
   RETURN_IF_ERROR(Exchange(peer, kAuthenticationSlot, own.data(), own.size(), received.data(), received.size(), deadline));
   if (CRYPTO_memcmp(received.data(), expected.data(), kMacBytes) == 0) return absl::OkStatus();
-  return absl::UnauthenticatedError(absl::StrCat("Ring: who connected to rank ", rank(), " as rank ", peer,
-                                                 " does not have the key of generation ", options_.generation));
+  return FaultOf(peer, absl::UnauthenticatedError(absl::StrCat("Ring: who connected to rank ", rank(), " as rank ", peer,
+                                                               " does not have the key of generation ", options_.generation)));
 }
 
 absl::Status Ring::Exchange(int peer, uint64_t slot, const void* sent, size_t sent_bytes, void* received, size_t received_bytes,
@@ -179,7 +197,13 @@ absl::Status Ring::Exchange(int peer, uint64_t slot, const void* sent, size_t se
   if (sent_bytes == 0 && received_bytes == 0) return absl::OkStatus();
   const std::string error = transport_->Exchange(peer, slot, sent, sent_bytes, received, received_bytes, deadline);
   if (error.empty()) return absl::OkStatus();
-  return Unavailable("Ring: rank ", rank(), " has lost rank ", peer, ": ", error);
+  return FaultOf(peer, Unavailable("Ring: rank ", rank(), " has lost rank ", peer, ": ", error));
+}
+
+absl::Status Ring::FaultOf(int64_t rank, absl::Status error) {
+  MutexLock lock(mu_);
+  if (broken_.ok() && !unreached_.has_value()) unreached_ = rank;
+  return error;
 }
 
 void Ring::Compare(std::string name, std::vector<GradientBucket> layout, Done done) {
@@ -187,9 +211,8 @@ void Ring::Compare(std::string name, std::vector<GradientBucket> layout, Done do
 }
 
 absl::Status Ring::CompareNow(absl::string_view name, absl::Span<const GradientBucket> layout) {
-  if (options_.size == 1) return absl::OkStatus();
-  std::string own;
-  for (const GradientBucket& bucket : layout) absl::StrAppend(&own, Name(bucket.dtype), " x ", bucket.elements, ", ");
+  if (options_.size == 1 || !compared_.emplace(name).second) return absl::OkStatus();
+  const std::string own = LayoutText(options_, layout);
   const std::string key = absl::StrCat(options_.generation, "/layout/", name);
   if (rank() == 0) return rendezvous_->Set(key, own);
   ASSIGN_OR_RETURN(const std::string first, Annotate(rendezvous_->Get(key, std::chrono::steady_clock::now() + kSumTimeout),

@@ -7,6 +7,8 @@
 //   for (...) ring->Start(bucket);              // Backward goes on.
 //   RETURN_IF_ERROR(ring->Wait());              // Each bucket holds the sum.
 //
+// A ring keeps half of its largest bucket in memory of its own (GradientReducer::ScratchBytes).
+//
 // A ring has a thread, which forms it and then does the works in the order in which they were started. All ranks start equal works
 // in one order, spares too. A bucket's memory is the ring's from Start on until the bucket's `done` is called. With an error the
 // memory holds partial sums, of which nobody may make use. Functions are thread-safe.
@@ -26,6 +28,8 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -77,11 +81,14 @@ class Ring {
 
   int64_t rank() const { return options_.rank; }
   int64_t size() const { return options_.size; }
+  // The rank that a ring which has failed could not reach, as far as this one can tell: itself, or a peer.
+  std::optional<int64_t> unreached() const {
+    MutexLock lock(mu_);
+    return unreached_;
+  }
 
-  // Bytes that the ring takes while it adds a bucket up, for whoever charges them: it keeps the most until its end.
-  static int64_t ScratchBytes(const GradientBucket& bucket) { return (bucket.elements + 1) / 2 * SizeOf(bucket.dtype); }
-
-  // Compares types and sizes of the buckets to come with those of rank 0. FAILED_PRECONDITION, and the ring has failed: they differ.
+  // Compares types and sizes of the buckets to come with those of rank 0; the first call of a name does. FAILED_PRECONDITION, and
+  // the ring has failed: they differ.
   void Compare(std::string name, std::vector<GradientBucket> layout, Done done = nullptr);
   // Begins to add up. `done` is called once, by the ring's thread, and in the order of Start.
   void Start(const GradientBucket& bucket, Done done = nullptr);
@@ -110,6 +117,8 @@ class Ring {
   absl::Status Sum(T* data, int64_t elements);
   absl::Status Exchange(int peer, uint64_t slot, const void* sent, size_t sent_bytes, void* received, size_t received_bytes,
                         Rendezvous::Time deadline);
+  // An error that is the fault of a rank, this one or a peer.
+  absl::Status FaultOf(int64_t rank, absl::Status error);
   // The first error stays.
   absl::Status Break(absl::Status error);
 
@@ -120,13 +129,15 @@ class Ring {
   std::unique_ptr<char[]> scratch_;
   int64_t scratch_bytes_ = 0;
   uint64_t sums_ = 0;
+  std::set<std::string, std::less<>> compared_;
 
-  Mutex mu_;
+  mutable Mutex mu_;
   CondVar changed_;
   std::deque<Work> works_ ABSL_GUARDED_BY(mu_);
   int64_t started_ ABSL_GUARDED_BY(mu_) = 0;
   int64_t ended_ ABSL_GUARDED_BY(mu_) = 0;
   absl::Status broken_ ABSL_GUARDED_BY(mu_);
+  std::optional<int64_t> unreached_ ABSL_GUARDED_BY(mu_);
   bool ends_ ABSL_GUARDED_BY(mu_) = false;
   std::thread thread_;
 };

@@ -29,6 +29,8 @@ std::string TextOf(const sockaddr* address) {
   return text;
 }
 
+bool IsLoopback(const std::string& address) { return address == "::1" || address.rfind("127.", 0) == 0; }
+
 }  // namespace
 
 bool IsPrivateAddress(const std::string& address) {
@@ -44,13 +46,17 @@ absl::StatusOr<bool> IsOwnHost(const std::string& host) {
   const bool has_brackets = host.size() > 2 && host.front() == '[';
   const std::string name = has_brackets ? host.substr(1, host.size() - 2) : host;
   addrinfo* found = nullptr;
-  if (getaddrinfo(name.c_str(), nullptr, nullptr, &found) != 0) return false;
+  if (const int error = getaddrinfo(name.c_str(), nullptr, nullptr, &found); error != 0) {
+    return Unavailable("--group: nothing tells whether '", Excerpt(name), "' is this machine (", gai_strerror(error),
+                       "), so whether this server leads; say so with --group_role");
+  }
   const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> addresses(found, &freeaddrinfo);
   ifaddrs* all = nullptr;
   if (getifaddrs(&all) != 0) return Unavailable("--group: the system does not tell its interfaces: ", std::strerror(errno));
   const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> interfaces(all, &freeifaddrs);
   for (const addrinfo* address = found; address != nullptr; address = address->ai_next) {
     const std::string text = TextOf(address->ai_addr);
+    if (IsLoopback(text)) return true;  // Debian writes 127.0.1.1 for the machine's own name.
     for (const ifaddrs* each = all; each != nullptr; each = each->ifa_next) {
       if (!text.empty() && text == TextOf(each->ifa_addr)) return true;
     }

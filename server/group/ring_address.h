@@ -18,7 +18,7 @@ bool IsPrivateAddress(const std::string& address);
 // network might reach the address, and `insecure` is not given.
 absl::StatusOr<std::string> RingAddress(const std::string& place, bool insecure);
 
-// Whether a host, as a name or a number, is this machine. A name that is not known here, or not yet, is another machine's.
+// Whether a host, as a name or a number, is this machine. UNAVAILABLE: nothing tells, as of a name that is not known yet.
 absl::StatusOr<bool> IsOwnHost(const std::string& host);
 
 }  // namespace gluond::server

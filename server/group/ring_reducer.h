@@ -8,9 +8,12 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
+#include "absl/types/span.h"
 #include "engine/core/mutex.h"
 #include "engine/train/gradient_reducer.h"
 #include "server/group/ring.h"
@@ -21,9 +24,18 @@ class RingReducer final : public GradientReducer, public std::enable_shared_from
  public:
   using Clock = std::chrono::steady_clock;
 
-  // The ring outlives the step.
-  explicit RingReducer(Ring& ring) : ring_(ring) {}
+  // A step of the model of that name. The ring outlives the step.
+  RingReducer(Ring& ring, std::string model) : ring_(ring), model_(std::move(model)) {}
 
+  void Begin(absl::Span<const View> layout) override {
+    std::vector<GradientBucket> buckets;
+    for (const View& view : layout) buckets.push_back({view.dtype, nullptr, view.elements});
+    {
+      MutexLock lock(mu_);
+      ++under_way_;
+    }
+    ring_.Compare(model_, std::move(buckets), [self = shared_from_this()](const absl::Status& status) { self->Ended(status); });
+  }
   void Start(const View& view) override {
     {
       MutexLock lock(mu_);
@@ -47,10 +59,11 @@ class RingReducer final : public GradientReducer, public std::enable_shared_from
   }
   void Abort() override { ring_.Abort(); }
 
-  // Whether the ring has failed, and not what this process computed.
+  // Whether the ring has failed, and not what this process computed. Buckets that differ are this process's: another ring would
+  // find the same.
   bool has_failed() const {
     MutexLock lock(mu_);
-    return !status_.ok();
+    return !status_.ok() && !absl::IsFailedPrecondition(status_);
   }
   // Since when this process has done its own work, and waits for the sums alone. Nothing: it does not wait.
   std::optional<Clock::time_point> waits_since() const {
@@ -79,6 +92,7 @@ class RingReducer final : public GradientReducer, public std::enable_shared_from
   }
 
   Ring& ring_;
+  const std::string model_;
   mutable Mutex mu_;
   int64_t under_way_ ABSL_GUARDED_BY(mu_) = 0;
   absl::Status status_ ABSL_GUARDED_BY(mu_);

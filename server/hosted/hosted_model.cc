@@ -46,11 +46,14 @@ absl::StatusOr<std::shared_ptr<Trainer>> HostedModel::NeedTrainer() const {
 }
 
 absl::Status HostedModel::SetTrainer(std::shared_ptr<Trainer> trainer, bool replace) {
-  MutexLock lock(mu_);
-  if (trainer_ != nullptr && !replace) {
+  const auto exists = [this] {
     return absl::AlreadyExistsError(
         absl::StrCat("model '", model_->name(), "' has a trainer already; set `replace` for a new one"));
-  }
+  };
+  if (!replace && this->trainer() != nullptr) return exists();
+  if (computes_shards_) RETURN_IF_ERROR(trainer->ReserveShards(*virtual_shards_));
+  MutexLock lock(mu_);
+  if (trainer_ != nullptr && !replace) return exists();
   Count(Counts::kEdit);
   trainer_.swap(trainer);  // The old one goes without the lock, with the argument.
   return absl::OkStatus();

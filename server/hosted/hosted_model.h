@@ -44,7 +44,8 @@ class HostedModel : public std::enable_shared_from_this<HostedModel> {
   std::shared_ptr<Trainer> trainer() const;
   // FAILED_PRECONDITION: there is none.
   absl::StatusOr<std::shared_ptr<Trainer>> NeedTrainer() const;
-  // ALREADY_EXISTS: there is one, unless `replace`.
+  // ALREADY_EXISTS: there is one, unless `replace`. RESOURCE_EXHAUSTED: a group's steps would find no memory; while one trainer
+  // replaces another, both count.
   absl::Status SetTrainer(std::shared_ptr<Trainer> trainer, bool replace);
 
   // Takes the values, the random state and, where it has one, the trainer of a model of the same definition, in order
@@ -64,7 +65,7 @@ class HostedModel : public std::enable_shared_from_this<HostedModel> {
   // The same without changes of the learning rate, which a group's steps bring along.
   uint64_t state_edits() const { return state_edits_; }
   enum class Counts {
-    kNothing,  // The change is one of gradients alone, which no live checkpoint has.
+    kNothing,  // The change is one of gradients alone, which no live checkpoint has; a group's members may have them.
     kRate,     // One of the learning rate alone.
     kEdit,
     kVersion,
@@ -92,8 +93,12 @@ class HostedModel : public std::enable_shared_from_this<HostedModel> {
   Mutex& recording_mu() ABSL_LOCK_RETURNED(recording_mu_) { return recording_mu_; }
   uint64_t& last_recording() ABSL_EXCLUSIVE_LOCKS_REQUIRED(recording_mu_) { return last_recording_; }
 
-  // The virtual shards of a model of a group; nothing: this server alone trains it. Set before the model is shared.
-  void SetVirtualShards(std::optional<int64_t> shards) { virtual_shards_ = shards; }
+  // The virtual shards of a model of a group; nothing: this server alone trains it. Set before the model is shared. `has_group`:
+  // whether this process is one of a group. Then a trainer's memory for all shards is charged with it: a group may be of one.
+  void SetVirtualShards(std::optional<int64_t> shards, bool has_group) {
+    virtual_shards_ = shards;
+    computes_shards_ = has_group && shards.has_value();
+  }
   const std::optional<int64_t>& virtual_shards() const { return virtual_shards_; }
 
   // Sets the model's life: it ends when no call has come for `ttl`.
@@ -135,7 +140,8 @@ class HostedModel : public std::enable_shared_from_this<HostedModel> {
   std::shared_ptr<Model> model_;
   const std::chrono::system_clock::time_point created_ = std::chrono::system_clock::now();
   std::optional<Clock::duration> ttl_;     // Set before the model is shared,
-  std::optional<int64_t> virtual_shards_;  // as this.
+  std::optional<int64_t> virtual_shards_;  // as this,
+  bool computes_shards_ = false;           // and this.
   std::atomic<Clock::time_point> last_used_ = Clock::now();
   std::optional<uint64_t> restored_version_;  // Set before the model is shared.
   std::atomic<uint64_t> version_ = 0;

@@ -3,6 +3,7 @@
 #ifndef SERVER_HOSTED_PLACEMENT_H_
 #define SERVER_HOSTED_PLACEMENT_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -18,8 +19,8 @@
 namespace gluond::server {
 
 // The number of virtual shards; nothing: the model is trained by this server alone. INVALID_ARGUMENT: no such number.
-// FAILED_PRECONDITION: the server leads no group, or the group computes no operators of clients.
-inline absl::StatusOr<std::optional<int64_t>> VirtualShards(const v1::Placement& placement, const Models& models, bool has_host) {
+// FAILED_PRECONDITION: the server leads no group.
+inline absl::StatusOr<std::optional<int64_t>> VirtualShards(const v1::Placement& placement, const Models& models) {
   if (!placement.group()) {
     if (!placement.has_virtual_shards()) return std::nullopt;
     return Invalid("placement.virtual_shards is for models of a group; set placement.group");
@@ -28,10 +29,6 @@ inline absl::StatusOr<std::optional<int64_t>> VirtualShards(const v1::Placement&
   if (!least.has_value()) {
     return FailedPrecondition(
         "placement.group: this server leads no group; start it with --group=HOST:PORT, an address of its own");
-  }
-  if (has_host) {
-    return FailedPrecondition("placement.group: a group computes no operators of clients; define the model without `host`, or ",
-                              "without a placement");
   }
   const int64_t shards = placement.has_virtual_shards() ? placement.virtual_shards() : *least;
   if (shards >= *least && shards <= ShardedStep::kMostShards && (shards & (shards - 1)) == 0) return shards;
@@ -56,15 +53,15 @@ inline absl::Status CheckShardsSuffice(const v1::Block& tree) {
 }
 
 // Whether a group can train the model with this trainer; OK also for a model of no group. Errors: as Trainer::CheckSharded.
-// FAILED_PRECONDITION: a parameter's gradients are sums over steps, which a member that comes would lack.
 inline absl::Status CheckGroupTrains(const HostedModel& hosted, const Trainer& trainer) {
-  if (!hosted.virtual_shards().has_value()) return absl::OkStatus();
-  for (const Parameter& parameter : hosted.model().parameters().List()) {
-    if (parameter.grad_req != GradReq::kAdd) continue;
-    return FailedPrecondition("parameter '", parameter.name, "' has the grad_req add, and a group keeps no gradients from step to ",
-                              "step; make it write, or define the model without placement.group");
-  }
-  return trainer.CheckSharded();
+  return hosted.virtual_shards().has_value() ? trainer.CheckSharded() : absl::OkStatus();
+}
+
+// Whether a group's processes have sums of the model's gradients (grad_req add), which go on from step to step.
+inline bool GroupHasSums(const HostedModel& hosted) {
+  if (!hosted.virtual_shards().has_value()) return false;
+  const std::vector<Parameter> parameters = hosted.model().parameters().List();
+  return std::any_of(parameters.begin(), parameters.end(), [](const Parameter& p) { return p.grad_req == GradReq::kAdd; });
 }
 
 }  // namespace gluond::server

@@ -22,6 +22,11 @@ class GroupService final : public RawService {
     Add("DrainMember", this, &GroupService::DrainMember);
   }
 
+  void Sweep() override {
+    const auto now = Stream::Clock::now();
+    for (const auto& stream : streams_.List()) stream->Sweep(now);
+  }
+
  private:
   std::shared_ptr<Stream> Join(Stream::Opening opening) { return streams_.Start(streams_, group_, runner(), opening); }
 
@@ -29,6 +34,9 @@ class GroupService final : public RawService {
     FINISH_IF_ERROR(call, CheckLeads());
     group_->Describe([call](v1::GetGroupResponse group) {
       call.response() = std::move(group);
+      if (!call.reach().is_everything()) {
+        for (v1::GroupMember& member : *call.response().mutable_members()) member.clear_name();
+      }
       call.Finish();
     });
   }

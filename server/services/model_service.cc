@@ -138,8 +138,7 @@ class ModelService final : public RawService {
       FINISH_IF_ERROR(call, CheckExpectedVersion(call, replaced));
     }
     ASSIGN_OR_FINISH(call, Place * place, devices_.Find(request.device()));
-    ASSIGN_OR_FINISH(call, const std::optional<int64_t> shards,
-                     VirtualShards(request.placement(), models_, !request.host().empty()));
+    ASSIGN_OR_FINISH(call, const std::optional<int64_t> shards, VirtualShards(request.placement(), models_));
     if (shards.has_value()) FINISH_IF_ERROR(call, CheckShardsSuffice(request.block()));
     Reservation meanwhile(Budget::PartOf(runner().memory));
     const int64_t most = runner().limits.max_graph_nodes;
@@ -155,7 +154,7 @@ class ModelService final : public RawService {
     }
     if (Again(made.status(), [this, call] { DefineModel(call); })) return;
     ASSIGN_OR_FINISH(call, HostedModelPtr hosted, std::move(made));
-    hosted->SetVirtualShards(shards);
+    hosted->SetVirtualShards(shards, /*has_group=*/shards.has_value());
     if (request.has_ttl()) {
       ASSIGN_OR_FINISH(call, const HostedModel::Clock::duration ttl, TtlFromProto(request.ttl()));
       hosted->SetTtl(ttl);
@@ -424,9 +423,10 @@ class ModelService final : public RawService {
     if (Again(hosted.status(), [this, call, place, checkpoint, replaced] { MakeAndRestore(call, place, checkpoint, replaced); }))
       return;
     FINISH_IF_ERROR(call, hosted.status());
-    (*hosted)->SetVirtualShards(checkpoint->virtual_shards);
+    const bool has_group = models_.least_shards().has_value();
+    (*hosted)->SetVirtualShards(checkpoint->virtual_shards, has_group);
     const absl::StatusOr<HostedModelPtr> former = models_.Find(name);
-    if (former.ok() && (*former)->virtual_shards().has_value()) (*hosted)->SetVirtualShards((*former)->virtual_shards());
+    if (former.ok() && (*former)->virtual_shards().has_value()) (*hosted)->SetVirtualShards((*former)->virtual_shards(), has_group);
     RestoreInto(call, *std::move(hosted), std::move(*checkpoint), /*is_new=*/true, replaced);
   }
 

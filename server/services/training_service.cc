@@ -336,9 +336,10 @@ class TrainingService final : public RawService {
 
   void ZeroGradients(Call<v1::ZeroGradientsRequest, v1::ZeroGradientsResponse> call) {
     ASSIGN_OR_FINISH(call, HostedModelPtr hosted, models_.Use(call.request().model()));
+    // A group's members are sent the model again after an edit.
+    const auto counts = GroupHasSums(*hosted) ? HostedModel::Counts::kEdit : HostedModel::Counts::kNothing;
     Change<absl::Status>(
-        call, hosted, HostedModel::Counts::kNothing, [&](auto done) { hosted->model().ZeroGradients(std::move(done)); },
-        [call] { call.Finish(); });
+        call, hosted, counts, [&](auto done) { hosted->model().ZeroGradients(std::move(done)); }, [call] { call.Finish(); });
   }
 
   void GetGradients(Call<v1::GetGradientsRequest, v1::GetGradientsResponse> call) {

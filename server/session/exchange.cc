@@ -175,7 +175,7 @@ absl::StatusOr<std::shared_ptr<NewModel>> SessionExchange::Plan(const v1::Comman
   for (const v1::Command::SaveAsModel::State& state : command.states()) {
     RETURN_IF_ERROR(Want(state.array(), plan->place->device, number, wanted));
   }
-  ASSIGN_OR_RETURN(plan->shards, VirtualShards(command.placement(), session_.shared.models, /*has_host=*/false));
+  ASSIGN_OR_RETURN(plan->shards, VirtualShards(command.placement(), session_.shared.models));
   plan->request = command;
   plan->graph = graph->graph();
   plan->devices = &session_.shared.devices;

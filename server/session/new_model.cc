@@ -154,7 +154,7 @@ absl::StatusOr<std::pair<HostedModelPtr, Checkpoint>> Create(const NewModel& pla
   }
   ASSIGN_OR_RETURN(HostedModelPtr hosted, HostedModel::Create(plan.request.model(), contents.model.definition, plan.request.seed(),
                                                               *plan.place, plan.devices->host(), plan.limits.max_model_bytes));
-  hosted->SetVirtualShards(plan.shards);
+  hosted->SetVirtualShards(plan.shards, /*has_group=*/plan.shards.has_value());
   return std::pair(std::move(hosted), std::move(contents));
 }
 

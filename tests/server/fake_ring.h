@@ -125,6 +125,13 @@ class FakeNetwork final : public RingNetwork {
 class FakeTexts : public std::enable_shared_from_this<FakeTexts> {
  public:
   std::shared_ptr<server::Rendezvous> Rendezvous() { return std::make_shared<FakeRendezvous>(shared_from_this()); }
+  // The length of the longest value.
+  size_t longest() {
+    MutexLock lock(mu_);
+    size_t longest = 0;
+    for (const auto& [key, value] : texts_) longest = std::max(longest, value.size());
+    return longest;
+  }
 
  private:
   class FakeRendezvous final : public server::Rendezvous {

@@ -5,6 +5,7 @@ import tempfile
 import threading
 import time
 import unittest
+from concurrent import futures
 
 import grpc
 from google.protobuf import json_format
@@ -54,7 +55,7 @@ def again_and_again(change):
 
 
 class RawMember:
-    """A Join by hand, which answers only what it is told to."""
+    """A Join by hand, which answers what it is told to, and nothing else."""
 
     def __init__(self, group, process):
         self._messages = []
@@ -92,8 +93,8 @@ class RawMember:
         """Takes part up to the forming of a ring, and answers nothing from there on."""
         self.hear("prepare")
         self.say(standing={})
-        standing = self.hear("state").standing
-        self.say(standing=standing)
+        self.standing = self.hear("state").standing
+        self.say(standing=self.standing)
         return self.hear("form")
 
     def beat_until_the_end(self):
@@ -167,6 +168,9 @@ class GroupChangesTest(unittest.TestCase):
             # Beyond the next checksum of all processes: two that differ from the leader would stop all training.
             for _ in range(120):
                 group.step("net", batch)
+            end = time.monotonic() + 30
+            while len({member.applied for member in group.group().members}) > 1 and time.monotonic() < end:
+                time.sleep(0.05)
             self.assertEqual(len({member.applied for member in group.group().members}), 1)
 
     def test_learning_rates_travel_with_steps(self):
@@ -293,12 +297,54 @@ class GroupChangesTest(unittest.TestCase):
         with GroupOfServers(most=2, timeout="200ms") as group:
             group.define("net", DENSE, SHAPE, 2)
             member = RawMember(group, process=77)
-            member.become_rank()
-            error = member.beat_until_the_end()
+            member.hear("prepare")
+            member.say(standing={})
+            member.hear("state")
+            with futures.ThreadPoolExecutor(1) as thread:
+                ended = thread.submit(member.beat_until_the_end)
+                # A step waits for so long, and no longer: saves of its model wait for it.
+                with self.assertRaises(grpc.RpcError) as refused:
+                    group.step("net", batches(SHAPE, 1)[0])
+                self.assertEqual(refused.exception.code(), grpc.StatusCode.UNAVAILABLE)
+                self.assertIn("has not been able to begin", refused.exception.details())
+                error = ended.result()
             self.assertEqual(error.code(), grpc.StatusCode.UNAVAILABLE)
             self.assertIn("has not answered", error.details())
             member.end()
             group.step("net", batches(SHAPE, 1)[0])
+
+    def test_a_member_with_which_no_ring_forms_is_left_out(self):
+        with GroupOfServers(most=3) as group:
+            group.add_member()
+            group.await_ranks(2)
+            group.define("net", DENSE, SHAPE, 2)
+            member = RawMember(group, process=77)
+            form = member.become_rank()
+            for _ in range(2):
+                member.say(broken={"generation": form.generation, "message": "there is no way to rank 2", "rank": 2})
+                member.hear("end")
+                self.assertIn("there is no way to rank 2", group.group().why_not)
+                member.say(standing=member.standing)
+                form = member.hear("form")
+            member.say(broken={"generation": form.generation, "message": "there is no way to rank 2", "rank": 2})
+            error = member.beat_until_the_end()
+            self.assertEqual(error.code(), grpc.StatusCode.FAILED_PRECONDITION)
+            self.assertIn("no ring forms with this member: there is no way to rank 2", error.details())
+            member.end()
+            group.step("net", batches(SHAPE, 1)[0])
+            self.assertEqual(len(group.group().members), 2)
+
+    def test_a_member_that_was_drained_stays_away(self):
+        with GroupOfServers(most=2, timeout="500ms") as group:
+            server = group.add_member()
+            drained = group.await_ranks(2).members[1].member
+            group.peer.call("GroupService/DrainMember", group_pb2.DrainMemberRequest(member=drained))
+            group.await_ranks(1)
+            end = time.monotonic() + 2
+            while time.monotonic() < end:
+                self.assertEqual(len(group.group().members), 1)
+                time.sleep(0.05)
+            self.assertEqual(server.stop()[0], 0, "it is a server still")
 
 
 if __name__ == "__main__":

@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <map>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -171,6 +173,42 @@ TEST_F(GroupLeaderTest, ARingThatDoesNotFormIsTriedAgainLater) {
   Hear(2, At(0));
   EXPECT_EQ(Hear(kOwn, At(0)), Texts());
   EXPECT_EQ(Do(leader_.Tick(now_ + 1s)), Texts({"to 2: Heartbeat", "to 0: Form 3 rank 0 of 2+0", "to 2: Form 3 rank 1 of 2+0"}));
+}
+
+TEST_F(GroupLeaderTest, AMemberWithWhichNoRingFormsIsLeftOut) {
+  // Rings form no more. Returns the deeds of the last failure.
+  const auto fail = [this](GroupLeader::MemberId speaker, std::optional<int64_t> rank) {
+    Texts texts;
+    for (int i = 0; i < GroupLeader::kMostUnformed; ++i) {
+      texts = Hear(speaker, FromMember::Broken{leader_.generation(), "there is no way to rank 1", rank});
+      for (const auto& [member, seat] : std::map(leader_.seats())) {
+        if (seat.owes) Hear(member, At(0));
+      }
+      Do(leader_.Tick(now_ += 1s));
+      for (const auto& [member, seat] : std::map(leader_.seats())) {
+        if (member != kOwn) Hear(member, Heartbeat());
+      }
+    }
+    return texts;
+  };
+  for (GroupLeader::MemberId member = 0; member <= 3; ++member) Hello(member);
+  for (GroupLeader::MemberId member = 3; member >= 0; --member) Hear(member, At(0));
+  EXPECT_EQ(fail(2, 1), Texts({"to 0: End", "to 1: End", "to 2: End", "to 3: End", "warn", "close 1: FAILED_PRECONDITION"}))
+      << "the rank that others name";
+  EXPECT_EQ(leader_.unformed(), 0) << "without it there is another try";
+  EXPECT_EQ(Hello(1), Texts({"close 1: UNAVAILABLE"})) << "not again at once";
+  EXPECT_EQ(fail(2, std::nullopt), Texts({"to 0: End", "to 2: End", "to 3: End", "warn", "close 3: FAILED_PRECONDITION"}))
+      << "the last one that came, where nobody is named";
+  EXPECT_EQ(fail(2, 0), Texts({"to 0: End", "to 2: End", "warn", "close 2: FAILED_PRECONDITION"})) << "the leader leads";
+  EXPECT_EQ(leader_.seats().size(), 1u);
+  now_ += 40s;
+  EXPECT_EQ(Hello(1), Texts({"to 1: Prepare"}));
+}
+
+TEST_F(GroupLeaderTest, AMemberThatCannotGoOnSaysWhy) {
+  Form(1);
+  EXPECT_EQ(Hear(1, FromMember::Failed{absl::ResourceExhaustedError("no memory")}),
+            Texts({"close 1: RESOURCE_EXHAUSTED", "to 0: End"}));
 }
 
 TEST_F(GroupLeaderTest, TooFewProcessesAnswerUnavailableAndSayHowLongToWait) {

@@ -47,11 +47,14 @@ class GroupOfServers(GroupServers):
                 raise AssertionError(f"there are not {ranks} ranks within {seconds} s:\n{group}")
             time.sleep(0.05)
 
-    def define(self, model, net, shape, shards, optimizer="sgd", **attributes):
+    def define(self, model, net, shape, shards, optimizer="sgd", adds=(), **attributes):
         request = model_pb2.DefineModelRequest(
             model=model,
             block=block(net),
-            variables=[graph_pb2.Variable(name="data", shape=[-1, *shape[1:]])],
+            variables=[
+                graph_pb2.Variable(name="data", shape=[-1, *shape[1:]]),
+                *(graph_pb2.Variable(name=name, grad_req=graph_pb2.Variable.ADD) for name in adds),
+            ],
             seed=7,
             replace=True,
             placement={"group": True, "virtual_shards": shards},
@@ -80,6 +83,11 @@ class GroupOfServers(GroupServers):
         request = parameters_pb2.GetParametersRequest(model=model, encoding=tensor_pb2.Tensor.RAW)
         answer = parameters_pb2.GetParametersResponse.FromString(self.peer.call("ModelService/GetParameters", request))
         return {name: value.raw for name, value in answer.parameters.items()}
+
+    def gradients(self, model, *names):
+        request = training_pb2.GetGradientsRequest(model=model, names=names, encoding=tensor_pb2.Tensor.RAW)
+        answer = training_pb2.GetGradientsResponse.FromString(self.peer.call("TrainingService/GetGradients", request))
+        return {name: value.raw for name, value in answer.gradients.items()}
 
 
 def batches(shape, count, seed=1):

@@ -124,6 +124,34 @@ class GroupTest(unittest.TestCase):
             group.step("net", batch)
             self.assertEqual(together, group.bits("net"))
 
+    def test_sums_of_gradients_go_on_wherever_a_step_is_computed(self):
+        def train(processes, joins):
+            with GroupOfServers(most=2) as group:
+                for _ in range(processes - 1):
+                    group.add_member()
+                group.await_ranks(processes)
+                group.define("net", DENSE, [10, 8], 4, adds=["0.weight", "1.bias"], learning_rate=0.1, momentum=0.9)
+                for number, batch in enumerate(batches([10, 8], STEPS)):
+                    if number == 2 and joins:  # It is sent the sums.
+                        group.add_member()
+                        group.await_ranks(2)
+                    if number == 4:
+                        group.peer.call("TrainingService/ZeroGradients", training_pb2.ZeroGradientsRequest(model="net"))
+                    group.step("net", batch)
+                return group.bits("net"), group.gradients("net", "0.weight", "1.bias")
+
+        alone = train(1, False)
+        self.assertEqual(alone, train(2, False))
+        self.assertEqual(alone, train(1, True))
+
+    def test_memory_for_shards_is_charged_with_the_trainer(self):
+        wide = layer("Dense", units=1000)  # 4 MB.
+        with GroupOfServers(most=2, leader_flags=(f"--max_model_bytes={40 << 20}",)) as group:
+            with self.refused(grpc.StatusCode.RESOURCE_EXHAUSTED, "steps in 256 shards", "model 'net'", "--max_model_bytes"):
+                group.define("net", wide, [10, 1000], 256)
+            group.define("net", wide, [10, 1000], 4)
+            group.step("net", batches([10, 1000], 1)[0])
+
     def test_a_drained_member_leaves(self):
         with GroupOfServers(most=2) as group:
             member = group.add_member()

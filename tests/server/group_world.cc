@@ -142,7 +142,8 @@ std::vector<Move> World::Answers(int i) const {
 std::vector<Move> World::Moves() const {
   std::vector<Move> moves;
   if (!is_waiting_ && next_ <= kSteps && (!was_too_few_ || leader_->present() >= min_)) moves.push_back({Move::kSubmit});
-  if (leader_->waits_for_tick()) moves.push_back({Move::kTick});
+  // A loss is heard before rings have failed so often that a member is suspected.
+  if (leader_->waits_for_tick() && leader_->unformed() + 1 < GroupLeader::kMostUnformed) moves.push_back({Move::kTick});
   if (faults_.renewals > 0) moves.push_back({Move::kRenew, 0, 0, Move::kNone, false});
   if (processes_[kOwnMember].member.phase() == MemberPhase::kWorking) moves.push_back({Move::kFinish, kOwnMember});
   for (const Move& answer : Answers(kOwnMember)) moves.push_back(answer);
@@ -373,7 +374,7 @@ void World::DoAll(const GroupLeader::Deeds& deeds) {
     } else if (const auto* answer = std::get_if<GroupLeader::Answer>(&deed)) {
       End(answer->status);
     } else if (const auto* warn = std::get_if<GroupLeader::Warn>(&deed)) {
-      Require(false, warn->text);
+      Require(!warn->differs, warn->text);
     }
   }
 }
@@ -471,7 +472,7 @@ uint64_t World::Hash() const {
   }
   Cells& rest = parts[kMembers + 1];
   rest.Add(leader_->phase(), leader_->command(), leader_->phase() != LeaderPhase::kStanding && leader_->has_changed(),
-           leader_->waits_for_tick(), incarnation_, next_, batch_);
+           leader_->waits_for_tick(), leader_->unformed(), incarnation_, next_, batch_);
   rest.AddGeneration(incarnation_, leader_->generation());
   rest.Add(is_waiting_, was_too_few_, faults_.deaths > 0 ? durable_ : 0, faults_.deaths, faults_.returns, faults_.failures,
            faults_.drains, faults_.renewals);

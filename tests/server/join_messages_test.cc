@@ -4,9 +4,12 @@
 #include <string>
 #include <variant>
 
+#include "engine/core/error_info.h"
+#include "engine/core/status_macros.h"
 #include "gtest/gtest.h"
 #include "server/group/group_options.h"
 #include "server/group/meeting.h"
+#include "server/rpc/grpc_status.h"
 
 namespace gluond::server {
 namespace {
@@ -25,12 +28,21 @@ TEST(JoinMessages, WordsOfMembersComeBack) {
     EXPECT_EQ(Back<Standing>(ToProto(FromMember::Any(standing))), standing);
   }
   EXPECT_EQ(Back<FromMember::Ready>(ToProto(FromMember::Any(FromMember::Ready{9}))).generation, 9U);
-  EXPECT_EQ(Back<FromMember::Broken>(ToProto(FromMember::Any(FromMember::Broken{8}))).generation, 8U);
+  const auto broken = Back<FromMember::Broken>(ToProto(FromMember::Any(FromMember::Broken{8, "no way", 3})));
+  EXPECT_EQ(broken.generation, 8U);
+  EXPECT_EQ(broken.text, "no way");
+  EXPECT_EQ(broken.rank, 3);
+  EXPECT_EQ(Back<FromMember::Broken>(ToProto(FromMember::Any(FromMember::Broken{8}))).rank, std::nullopt);
+  EXPECT_EQ(Back<FromMember::Failed>(ToProto(FromMember::Any(FromMember::Failed{absl::DataLossError("bits")}))).status,
+            absl::DataLossError("bits"));
   const auto computed =
       Back<FromMember::Computed>(ToProto(FromMember::Any(FromMember::Computed{6, absl::ResourceExhaustedError("no memory")})));
   EXPECT_EQ(computed.generation, 6U);
   EXPECT_EQ(computed.status, absl::ResourceExhaustedError("no memory"));
   EXPECT_TRUE(Back<FromMember::Computed>(ToProto(FromMember::Any(FromMember::Computed{6, absl::OkStatus()}))).status.ok());
+  absl::Status failed = WithInfo(FailedPrecondition("an operator failed"), reason::kOperatorFailed, {{"operator", "square"}});
+  failed.SetPayload(kTraceback, absl::Cord("line 7"));
+  EXPECT_EQ(Back<FromMember::Computed>(ToProto(FromMember::Any(FromMember::Computed{6, failed}))).status, failed);
   for (const FromMember::Any& word : {FromMember::Any(FromMember::Leaving()), FromMember::Any(Heartbeat())}) {
     EXPECT_EQ(FromProto(ToProto(word))->index(), word.index());
   }
@@ -58,11 +70,22 @@ TEST(JoinMessages, WhatAHostileProcessSaysIsNoWord) {
   EXPECT_FALSE(FromProto(request).has_value());
   request.mutable_computed()->set_code(4711);
   EXPECT_EQ(Back<FromMember::Computed>(request).status.code(), absl::StatusCode::kUnknown);
+  // Clients hear a member's errors, but no lie about themselves, and no endless text.
+  request.mutable_computed()->set_code(static_cast<int>(absl::StatusCode::kPermissionDenied));
+  request.mutable_computed()->set_message(std::string(1 << 20, 'x'));
+  EXPECT_EQ(Back<FromMember::Computed>(request).status.code(), absl::StatusCode::kInternal);
+  EXPECT_LT(Back<FromMember::Computed>(request).status.message().size(), 4096u);
+  request.mutable_failed();
+  EXPECT_FALSE(Back<FromMember::Failed>(request).status.ok()) << "a member that leaves without a reason";
   request.mutable_meeting();
+  EXPECT_FALSE(FromProto(request).has_value());
+  request.mutable_ask();
   EXPECT_FALSE(FromProto(request).has_value());
   v1::JoinResponse response;
   EXPECT_FALSE(FromProto(response).has_value());
   response.mutable_part();
+  EXPECT_FALSE(FromProto(response).has_value());
+  response.mutable_answer();
   EXPECT_FALSE(FromProto(response).has_value());
 }
 

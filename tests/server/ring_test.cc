@@ -3,9 +3,11 @@
 
 #include <net/if.h>
 
+#include <algorithm>
 #include <atomic>
 
 #include "server/group/ring_address.h"
+#include "server/group/ring_reducer.h"
 #include "tests/server/ring_contract.h"
 
 namespace gluond::server {
@@ -54,8 +56,59 @@ TEST_F(FakeRingTest, FailsEverywhereWhereverARankDies) {
       for (int i = 0; i < 8; ++i) rings_[i]->Start(ViewOf(rows[i]));
     }
     for (auto& ring : rings_) EXPECT_EQ(ring->Wait().code(), absl::StatusCode::kUnavailable) << messages;
+    EXPECT_TRUE(std::any_of(rings_.begin(), rings_.end(), [](const auto& ring) { return ring->unreached() == 5; })) << messages;
     rings_.clear();
   }
+}
+
+// One step of each rank, whose buckets have so many elements: what its Finish tells, and whether that is the ring's failure.
+TEST_F(FakeRingTest, AReducerComparesWhatItsStepsWillAdd) {
+  FormAll(4);
+  using Told = std::pair<absl::Status, bool>;
+  const auto step = [this](const std::string& model, const std::vector<int64_t>& elements) {
+    std::vector<std::vector<float>> rows;
+    std::vector<std::shared_ptr<RingReducer>> reducers;
+    for (size_t i = 0; i < rings_.size(); ++i) {
+      rows.emplace_back(static_cast<size_t>(elements[i]), 1.0f);
+      reducers.push_back(std::make_shared<RingReducer>(*rings_[i], model));
+      reducers[i]->Begin({{DType::kFloat32, nullptr, elements[i]}});
+      reducers[i]->Start({DType::kFloat32, rows[i].data(), elements[i]});
+    }
+    std::vector<Told> told;
+    for (const auto& reducer : reducers) {
+      std::promise<absl::Status> end;
+      reducer->Finish([&end](absl::Status status) { end.set_value(std::move(status)); });
+      const absl::Status status = end.get_future().get();
+      told.emplace_back(status, reducer->has_failed());
+    }
+    if (told[0].first.ok()) {
+      EXPECT_THAT(rows[3], testing::Each(4.0f));
+    }
+    return told;
+  };
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_THAT(step("same", {8, 8, 8, 8}), testing::Each(Told(absl::OkStatus(), false)));
+  }
+  const std::vector<Told> told = step("other", {8, 8, 7, 8});
+  for (size_t i = 0; i < told.size(); ++i) {
+    EXPECT_EQ(told[i].first.code(), i == 2 ? absl::StatusCode::kFailedPrecondition : absl::StatusCode::kUnavailable);
+    EXPECT_EQ(told[i].second, i != 2) << i;
+  }
+  EXPECT_THAT(std::string(told[2].first.message()), testing::HasSubstr("the gradients of other have other buckets in rank 2"));
+}
+
+// Join carries texts of some kilobytes, whatever the number of buckets.
+TEST_F(FakeRingTest, ComparesLongLayoutsByACode) {
+  FormAll(2);
+  std::vector<float> values(100);
+  std::vector<GradientBucket> many(1000, ViewOf(values)), other = many;
+  other.back().elements = 99;
+  for (auto& ring : rings_) ring->Compare("many", many);
+  for (auto& ring : rings_) EXPECT_EQ(ring->Wait(), absl::OkStatus());
+  EXPECT_LT(texts_->longest(), 4096u);
+  rings_[0]->Compare("other", many);
+  rings_[1]->Compare("other", other);
+  EXPECT_EQ(rings_[1]->Wait().code(), absl::StatusCode::kFailedPrecondition);
 }
 
 TEST(Ring, OfOneNeedsNobody) {
@@ -106,6 +159,15 @@ TEST(RingAddress, KnowsPrivateOnes) {
                               "0.0.0.0", "::", "2001:db8::1", "fe80::1", "localhost", ""}) {
     EXPECT_FALSE(IsPrivateAddress(address)) << address;
   }
+}
+
+TEST(RingAddress, IsThisMachinesByAnyOfItsNames) {
+  // Debian's /etc/hosts has 127.0.1.1 for the machine's own name.
+  for (const char* host : {"localhost", "127.0.0.1", "127.0.1.1", "[::1]"}) EXPECT_TRUE(IsOwnHost(host).value()) << host;
+  EXPECT_FALSE(IsOwnHost("192.0.2.1").value());
+  const absl::StatusOr<bool> unknown = IsOwnHost("nobody.invalid");
+  EXPECT_EQ(unknown.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(unknown.status().message(), testing::HasSubstr("--group_role"));
 }
 
 TEST(RingAddress, IsOfAPrivateNetworkThatIsHere) {

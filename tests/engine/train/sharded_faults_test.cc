@@ -292,6 +292,52 @@ TEST_F(ShardedFaultsTest, TheSumsAreCharged) {
   EXPECT_GE(budget_->used() - before, *eight);
 }
 
+TEST_F(ShardedFaultsTest, TheSumsAreReservedAndThenChargedOnce) {
+  ShardedCase c{"Wide", {"Dense", "", {{"units", "1000"}, {"use_bias", "0"}}}, {{"data", {-1, 1000}}}, 8, {.loss = {}}};
+  const auto used = [&](bool reserved) {
+    const int64_t before = budget_->used();
+    Group group = MakeGroup(c, 8, 1);
+    int64_t after = 0;
+    if (reserved) {
+      const int64_t made = budget_->used();
+      EXPECT_OK(group.trainers[0]->ReserveShards(8));
+      EXPECT_GE(budget_->used() - made, *group.trainers[0]->ShardedBytes(8));
+    }
+    for (const int64_t first : {0, 1}) {  // All eight, as a group of one, and then half of them.
+      const ShardedStep step = {8, 8, 0, first == 0 ? 8 : 4};
+      const std::shared_ptr<GradientReducer> reducer = first == 0 ? nullptr : std::make_shared<EagerReduction>();
+      EXPECT_OK(Await<absl::Status>([&](auto done) {
+        group.trainers[0]->ComputeStep({{"data", MakeNoise({step.end(), 1000}, 1)}}, step, reducer, nullptr, done);
+      }));
+      EXPECT_OK(Apply(*group.trainers[0]).status());
+      if (reserved && first == 1) {
+        EXPECT_EQ(budget_->used() - before, after) << "what half of the shards leave is kept";
+      }
+      after = budget_->used() - before;
+    }
+    return after;
+  };
+  const int64_t by_need = used(false), reserved = used(true);
+  const int64_t level = *MakeGroup(c, 8, 1).trainers[0]->ShardedBytes(1), scratch = level / 2;
+  EXPECT_NEAR(static_cast<double>(reserved - by_need), static_cast<double>(level + scratch), 1e6);
+}
+
+TEST_F(ShardedFaultsTest, SumsThatDoNotFitAreRefusedBeforeAStep) {
+  ShardedCase c{"Wide", {"Dense", "", {{"units", "1000"}, {"use_bias", "0"}}}, {{"data", {-1, 1000}}}, 8, {.loss = {}}};
+  Group group = MakeGroup(c, 8, 1);
+  Reservation others(budget_);
+  ASSERT_OK(others.Grow(budget_->limit() - budget_->used() - *group.trainers[0]->ShardedBytes(8)));
+  const int64_t before = budget_->used();
+  const absl::Status refused = group.trainers[0]->ReserveShards(8);
+  EXPECT_TRUE(absl::IsResourceExhausted(refused)) << refused;
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("a group's steps in 8 shards"));
+  EXPECT_EQ(budget_->used(), before);
+  EXPECT_OK(group.trainers[0]->ReserveShards(4));
+  // A shape that the first batch tells is charged then.
+  const auto model = MakeModel({"Dense", "", {{"units", "3"}}}, {{"data", {-1, -1}}});
+  EXPECT_OK(MakeTrainer(model, {})->ReserveShards(8));
+}
+
 TEST_F(ShardedFaultsTest, GradientsAreHandedOverInBuckets) {
   ShardedCase c{
       "Wide",

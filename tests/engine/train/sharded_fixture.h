@@ -40,9 +40,14 @@ class FakeReduction {
   class Member final : public GradientReducer {
    public:
     Member(FakeReduction* all, size_t rank) : all_(all), rank_(rank) {}
+    void Begin(absl::Span<const View> layout) override { layout_.assign(layout.begin(), layout.end()); }
     void Start(const View& view) override {
       MutexLock lock(all_->mu_);
-      all_->views_[rank_].push_back(view);
+      auto& views = all_->views_[rank_];
+      ASSERT_LT(views.size(), layout_.size());
+      EXPECT_EQ(view.dtype, layout_[views.size()].dtype);
+      EXPECT_EQ(view.elements, layout_[views.size()].elements);
+      views.push_back(view);
     }
     void Finish(Done done) override { all_->Finish(rank_, std::move(done)); }
     void Abort() override {
@@ -54,6 +59,7 @@ class FakeReduction {
    private:
     FakeReduction* const all_;
     const size_t rank_;
+    std::vector<View> layout_;  // What is to come.
   };
 
   void Finish(size_t rank, Done done) {

@@ -121,6 +121,58 @@ TEST_F(ShardedStepTest, ASumIsThatOfTheSlices) {
   EXPECT_EQ(report.step, 1);
 }
 
+// The gradients of grad_req add go on from step to step until somebody zeroes them, as without shards.
+TEST_F(ShardedStepTest, WhatIsNewIsAddedToTheSums) {
+  ShardedCase c = {"Add", Mlp(8, 3), {{"data", {-1, 5}}}, 13, {.optimizer = kMomentum}, GradReq::kAdd};
+  Group one = MakeGroup(c, 1, 1), four = MakeGroup(c, 4, 4), plain = MakeGroup(c, 1, 1);
+  const auto values = [](Group& group, bool sums) {
+    const absl::StatusOr<NamedTensors> tensors = sums ? Gradients(*group.models[0]) : Get(*group.models[0]);
+    EXPECT_OK(tensors.status());
+    return *tensors;
+  };
+  for (uint64_t t = 0; t < 4; ++t) {
+    if (t == 2) {
+      for (Group* group : {&one, &four, &plain}) {
+        for (const auto& model : group->models) {
+          ASSERT_OK(Await<absl::Status>([&](auto done) { model->ZeroGradients(done); }));
+        }
+      }
+    }
+    ShardedSteps(one, BatchOf(c, t)), ShardedSteps(four, BatchOf(c, t));
+    ASSERT_OK(TrainStep(*plain.trainers[0], BatchOf(c, t)).status());
+    for (const bool sums : {true, false}) {
+      const NamedTensors expected = values(plain, sums), in_one = values(one, sums);
+      for (size_t i = 0; i < expected.size(); ++i) {
+        EXPECT_EQ(Bytes(in_one[i].tensor), Bytes(expected[i].tensor)) << expected[i].name << ", step " << t;
+      }
+      if (!sums) continue;
+      for (const auto& trainer : four.trainers) EXPECT_EQ(StateOf(*trainer, true), StateOf(*four.trainers[0], true));
+    }
+  }
+}
+
+// A leader sends the sums that a member lacks while they are as they were.
+TEST_F(ShardedStepTest, SumsThatSomebodyHoldsStayAsTheyAre) {
+  ShardedCase c = {"Add", Mlp(8, 3), {{"data", {-1, 5}}}, 13, {.optimizer = kMomentum, .skip_nonfinite = true}, GradReq::kAdd};
+  Group group = MakeGroup(c, 2, 1);
+  const auto held = [&group] { return group.models[0]->parameters()[0].grad; };
+  for (int change = 0; change < 3; ++change) {
+    ShardedSteps(group, BatchOf(c, 1));
+    const Tensor sum = held();
+    const std::string before = Bytes(sum);
+    NamedTensors batch = BatchOf(c, 2);
+    if (change == 1) batch[0].tensor.data<float>()[0] = std::numeric_limits<float>::infinity();  // Skips, which zeroes.
+    if (change < 2) {
+      ShardedSteps(group, batch);
+    } else {
+      ASSERT_OK(Await<absl::Status>([&](auto done) { group.models[0]->ZeroGradients(done); }));
+    }
+    EXPECT_EQ(Bytes(sum), before) << change;
+    EXPECT_NE(Bytes(held()), before) << change;
+    EXPECT_EQ(Bytes(held()) == std::string(before.size(), '\0'), change > 0) << change;
+  }
+}
+
 TEST_F(ShardedStepTest, RunningMeansAreWeighedByRows) {
   ShardedCase c{"Norm", {"BatchNorm", "", {{"momentum", "0"}}}, {{"data", {-1, 1}}}, 3, {.loss = {}}};
   Group group = MakeGroup(c, 2, 2);  // Shards of one row and of two.
