@@ -11,15 +11,15 @@ _MAY_IMPORT = {
     "net": ["start"],
     "wire": [],
     "codec": ["wire"],
-    "rpc": ["start", "identity", "net", "wire", "codec"],
+    "rpc": ["start", "config", "identity", "net", "wire", "codec"],
     "hosted": ["start", "identity", "wire", "codec"],
     "custom": ["identity", "wire", "codec", "rpc"],
     "durable": ["start", "identity", "codec", "rpc", "hosted"],
     "session": ["start", "identity", "wire", "codec", "rpc", "hosted", "custom", "durable"],
     "serving": ["start", "config", "identity", "net", "codec", "rpc", "hosted", "custom", "durable"],
-    "group": ["start", "config", "identity", "wire", "codec", "rpc", "hosted", "custom"],
+    "group": ["start", "identity", "wire", "codec", "rpc", "hosted", "custom"],
     "services": ["start", "net", "wire", "codec", "rpc", "hosted", "custom", "durable", "session", "serving", "group"],
-    "follow": ["start", "config", "codec", "rpc", "hosted", "serving"],
+    "follow": ["start", "codec", "rpc", "hosted", "serving"],
     "sight": ["start", "config", "identity", "net", "codec", "rpc", "hosted", "custom", "serving", "group", "follow"],
 }
 

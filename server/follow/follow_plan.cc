@@ -65,30 +65,49 @@ Routes FollowPlan::Wanted(const VersionIndex& leaders, const VersionIndex& own) 
   return wanted;
 }
 
+bool FollowPlan::IsNeeded(const VersionIndex& leaders, const VersionIndex& own, int64_t number) {
+  const Routes& routes = own.routes;
+  const auto leads_there = [number](const auto& label) { return label.second == number; };
+  if (routes.weights.contains(number) || absl::c_any_of(routes.labels, leads_there)) return true;
+  if (routes.labels.contains(kStable) || number != own.versions.rbegin()->first || leaders.versions.empty()) return false;
+  // Requests that name no version go to the highest one, until the leader's highest one is here.
+  const auto& [last, facts] = *leaders.versions.rbegin();
+  const auto found = own.versions.find(last);
+  return found == own.versions.end() || found->second.checksum != facts.checksum;
+}
+
 FollowStep FollowPlan::Next(const Indices& own, Time now) {
+  FollowStep last;  // A fetch that lacked room waits until all that makes room is done.
   for (const auto& [name, leaders] : list_) {
     const VersionIndex& mine = IndexOf(own, name);
-    bool all = true;
     for (const auto& [number, facts] : leaders.versions) {
       if (Has(own, name, number, facts)) continue;
-      all = false;
-      if (!IsPaused({name, number}, now)) return {FollowStep::kFetch, name, number, facts};
+      const auto failure = failures_.find({name, number});
+      const FollowStep fetch = {FollowStep::kFetch, name, number, facts};
+      if (failure == failures_.end()) return fetch;
+      if (now < failure->second.again) continue;
+      if (!absl::IsResourceExhausted(failure->second.status)) return fetch;
+      if (last.kind == FollowStep::kNothing) last = fetch;
     }
     if (mine.versions.empty() || IsPaused({name, 0}, now)) continue;
     const Routes wanted = Wanted(leaders, mine);
     if (wanted != mine.routes || mine.next < leaders.next) return {FollowStep::kRoute, name, 0, {}, wanted, leaders.next};
     for (const auto& [number, facts] : mine.versions) {
       const bool is_retired = number < leaders.next && !leaders.versions.contains(number);
-      if (all && is_retired) return {FollowStep::kDrop, name, number};
+      if (is_retired && !IsNeeded(leaders, mine, number)) return {FollowStep::kDrop, name, number};
     }
   }
-  return {};
+  return last;
 }
 
 void FollowPlan::Ended(const FollowStep& step, const absl::Status& status, Time now) {
   const Key key(step.name, step.kind == FollowStep::kFetch ? step.number : 0);
   if (status.ok()) {
     failures_.erase(key);
+    if (step.kind != FollowStep::kDrop) return;
+    for (auto& [fetch, failure] : failures_) {
+      if (absl::IsResourceExhausted(failure.status)) failure.again = now;  // There is more room.
+    }
     return;
   }
   const auto [failure, is_first] = failures_.try_emplace(key);

@@ -8,7 +8,8 @@
 //   wait for a second, or until the leader says something;
 //
 // A name's versions come first, then its routes, and last of all its retired versions leave: each request finds a version. A version
-// that cannot be fetched leaves all as it was: labels and weights stay where they are, and no version of the name is dropped.
+// that cannot be fetched leaves labels and weights where they are, and the versions that they need. Retired versions that nothing
+// needs leave all the same, since they may hold the room that the fetch lacks: after that a fetch that lacked room is tried again.
 // A name that the leader does not know is left as it is, since a leader may have lost its store. Not thread-safe.
 
 #ifndef SERVER_FOLLOW_FOLLOW_PLAN_H_
@@ -72,6 +73,8 @@ class FollowPlan {
   static bool Has(const Indices& own, const std::string& name, int64_t number, const VersionFacts& facts);
   // The leader's routes as far as they lead to versions that are here; else those that this server has.
   static Routes Wanted(const VersionIndex& leaders, const VersionIndex& own);
+  // Whether requests that name no number may get this version here: by a label, by weights, or as the highest one.
+  static bool IsNeeded(const VersionIndex& leaders, const VersionIndex& own, int64_t number);
 
   bool heard_ = false;
   Indices list_;

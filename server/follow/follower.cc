@@ -59,6 +59,11 @@ std::string What(const FollowStep& step) {
   }
 }
 
+// Its details are for clients.
+std::string TextOf(const absl::Status& status) {
+  return absl::StrCat(absl::StatusCodeToString(status.code()), ": ", status.message());
+}
+
 }  // namespace
 
 Follower::Follower(FollowOptions options, Runner& runner, Devices& devices, Publisher& publisher, LogSink log)
@@ -116,7 +121,7 @@ void Follower::Listen() {
       told_.clear();
     }
     // A leader that stays away, or comes and goes for one reason, has one line.
-    const std::string text = absl::StrCat(options_.address, " is not followed: ", why.ToString(), "; what is here is served");
+    const std::string text = absl::StrCat(options_.address, " is not followed: ", TextOf(why), "; what is here is served");
     const auto part = std::uniform_real_distribution<double>(0.5, 1)(random);
     if (!Rest(Clock::now() + std::chrono::duration_cast<Clock::duration>(pause * part))) return;
     if (std::exchange(told_, text) != text) {
@@ -142,6 +147,8 @@ absl::Status Follower::ListenOnce() {
   v1::FollowVersionsResponse message;
   absl::Status status;
   while (status.ok() && reader->Read(&message)) {
+    status = publisher_.lineage().SetLeader({message.line().begin(), message.line().end()});
+    if (!status.ok()) continue;
     heard_ = Clock::now();
     if (std::exchange(tells_back_, false)) Log("leader_followed", LogLevel::kInfo, absl::StrCat(options_.address, " is followed"));
     if (message.unchanged()) continue;
@@ -198,7 +205,7 @@ void Follower::DoSteps() {
     plan_.Ended(step, done, Clock::now());
     if (done.ok()) continue;
     ++failures_;
-    Log("not_followed", LogLevel::kError, absl::StrCat(What(step), ": ", done.ToString(), "; it is tried again"));
+    Log("not_followed", LogLevel::kError, absl::StrCat(What(step), ": ", TextOf(done), "; it is tried again"));
   }
 }
 
@@ -233,6 +240,7 @@ absl::Status Follower::Fetch(const FollowStep& step) {
 }
 
 void Follower::SayReady() {
+  publisher_.lineage().SetReady();
   MutexLock lock(mu_);
   if (leaving_ || on_ready_ == nullptr) return;
   std::exchange(on_ready_, nullptr)();

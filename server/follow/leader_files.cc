@@ -5,34 +5,22 @@
 #include <cstring>
 #include <utility>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "engine/core/status_macros.h"
 #include "engine/store/checkpoint.h"
 #include "engine/store/version_files.h"
-#include "server/config/operator_file.h"
-#include "server/start/address.h"
 
 namespace gluond::server {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr size_t kLongestToken = 4096;
-constexpr size_t kLongestPem = size_t{1} << 20;
 // A list of all versions, and a part of a file: the largest messages that a leader sends.
 constexpr int kLargestReply = 16 << 20;
 constexpr int64_t kLargestPart = int64_t{4} << 20;
 constexpr std::chrono::seconds kReadTime{60};
 constexpr std::chrono::milliseconds kFirstWait{200};
 constexpr std::chrono::seconds kLongestWait{2}, kTryFor{30};
-
-absl::StatusOr<std::string> ReadFollowToken(const std::string& path) {
-  ASSIGN_OR_RETURN(std::string token, ReadFlagsFile("--follow_token_file", path, kLongestToken));
-  absl::StripAsciiWhitespace(&token);
-  if (path.empty() || (!token.empty() && std::all_of(token.begin(), token.end(), absl::ascii_isgraph))) return token;
-  return Invalid("--follow_token_file=", path, " has no token: want one line of printable ASCII without blanks");
-}
 
 bool MayPass(const absl::Status& status) { return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status); }
 
@@ -90,37 +78,20 @@ class LeaderFiles::RemoteFile final : public ReadableFile {
   bool is_open_ = false;
 };
 
-LeaderFiles::LeaderFiles(const std::string& authorization, const std::shared_ptr<grpc::Channel>& channel)
-    : authorization_(authorization), stub_(v1::ServingService::NewStub(channel)) {}
-
 absl::StatusOr<std::shared_ptr<LeaderFiles>> LeaderFiles::Connect(const FollowOptions& options) {
-  ASSIGN_OR_RETURN(const std::string authority, ReadFlagsFile("--follow_ca", options.authority, kLongestPem));
-  ASSIGN_OR_RETURN(const std::string token, ReadFollowToken(options.token_file));
-  if (!token.empty() && authority.empty() && !IsLocal(options.address)) {
-    return Invalid("the token of --follow_token_file would travel to ", options.address,
-                   " in clear; name the authority of the leader's certificate by --follow_ca=FILE");
-  }
-  grpc::ChannelArguments arguments;
-  arguments.SetMaxReceiveMessageSize(kLargestReply);
-  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
-  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 5000);
-  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 2000);
-  arguments.SetInt(GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, 500);
-  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  const auto credentials = authority.empty() ? grpc::InsecureChannelCredentials() : grpc::SslCredentials({authority, "", ""});
-  return std::shared_ptr<LeaderFiles>(new LeaderFiles(token.empty() ? "" : absl::StrCat("Bearer ", token),
-                                                      grpc::CreateCustomChannel(options.address, credentials, arguments)));
+  ASSIGN_OR_RETURN(WayToServer way, WayToServer::Open({.flag = "--follow",
+                                                       .address = options.address,
+                                                       .authority = options.authority,
+                                                       .token_file = options.token_file,
+                                                       .most_bytes = kLargestReply}));
+  return std::shared_ptr<LeaderFiles>(new LeaderFiles(std::move(way)));
 }
 
 absl::Status CheckFollow(const FollowOptions& options) { return LeaderFiles::Connect(options).status(); }
 
-void LeaderFiles::Prepare(grpc::ClientContext* context) const {
-  if (!authorization_.empty()) context->AddMetadata("authorization", authorization_);
-}
-
 absl::StatusOr<v1::ReadVersionResponse> LeaderFiles::ReadOnce(const v1::ReadVersionRequest& request) {
   grpc::ClientContext context;
-  Prepare(&context);
+  way_.Prepare(&context);
   context.set_deadline(std::chrono::system_clock::now() + kReadTime);
   {
     MutexLock lock(mu_);

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "engine/core/mutex.h"
@@ -19,6 +20,7 @@
 #include "gluond/v1/serving.grpc.pb.h"
 #include "grpcpp/grpcpp.h"
 #include "server/follow/follow_options.h"
+#include "server/rpc/way_to_server.h"
 
 namespace gluond::server {
 
@@ -30,7 +32,7 @@ class LeaderFiles {
 
   v1::ServingService::Stub& stub() const { return *stub_; }
   // The metadata of a call.
-  void Prepare(grpc::ClientContext* context) const;
+  void Prepare(grpc::ClientContext* context) const { way_.Prepare(context); }
 
   // Reads a version's model, part by part, into memory of `allocator`. Each file is checked against the manifest, and the manifest
   // against `checksum`. A part that does not come is asked for again, for half a minute. `budget` pays for one part.
@@ -45,13 +47,13 @@ class LeaderFiles {
  private:
   class RemoteFile;
 
-  LeaderFiles(const std::string& authorization, const std::shared_ptr<grpc::Channel>& channel);
+  explicit LeaderFiles(WayToServer way) : way_(std::move(way)), stub_(v1::ServingService::NewStub(way_.channel())) {}
 
   // One ReadVersion, tried again as above.
   absl::StatusOr<v1::ReadVersionResponse> Read(const v1::ReadVersionRequest& request);
   absl::StatusOr<v1::ReadVersionResponse> ReadOnce(const v1::ReadVersionRequest& request);
 
-  const std::string authorization_;  // Empty: none.
+  const WayToServer way_;
   const std::unique_ptr<v1::ServingService::Stub> stub_;
   Mutex mu_;
   CondVar ending_;

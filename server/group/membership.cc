@@ -4,18 +4,17 @@
 #include <random>
 #include <utility>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "engine/core/start_thread.h"
 #include "engine/core/status_macros.h"
 #include "server/codec/duration.h"
 #include "server/codec/tensors_codec.h"
-#include "server/config/operator_file.h"
 #include "server/group/join_messages.h"
 #include "server/group/meeting.h"
 #include "server/group/rank.h"
 #include "server/group/relayed_operators.h"
 #include "server/rpc/log.h"
+#include "server/rpc/way_to_server.h"
 
 namespace gluond::server {
 namespace {
@@ -24,7 +23,6 @@ constexpr std::chrono::milliseconds kFirstPause{100};
 constexpr std::chrono::seconds kLongestPause{5};
 // The leader's training stands while it sends its state: who has taken that in vain does not ask for it again and again.
 constexpr std::chrono::seconds kLongestPauseAfterState{60};
-constexpr size_t kLongestSecret = 1 << 20;
 
 }  // namespace
 
@@ -108,18 +106,12 @@ void Membership::Work() {
 }
 
 absl::Status Membership::Open(Session& session) const {
-  ASSIGN_OR_RETURN(const std::string authority, ReadFlagsFile("--group_ca", options_.authority_file, kLongestSecret));
-  ASSIGN_OR_RETURN(std::string token, ReadFlagsFile("--group_token_file", options_.token_file, kLongestSecret));
-  absl::StripAsciiWhitespace(&token);
-  if (!options_.token_file.empty()) session.context.AddMetadata("authorization", "Bearer " + token);
-  // An empty file is no leave to send the token in clear.
-  const bool is_encrypted = !options_.authority_file.empty();
-  const auto credentials = is_encrypted ? grpc::SslCredentials({authority, "", ""}) : grpc::InsecureChannelCredentials();
-  grpc::ChannelArguments arguments;
-  arguments.SetMaxReceiveMessageSize(-1);
-  arguments.SetMaxSendMessageSize(-1);
-  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);  // A connection of its own: no wait that an earlier one has left.
-  session.stub = v1::GroupService::NewStub(grpc::CreateCustomChannel(options_.leader, credentials, arguments));
+  ASSIGN_OR_RETURN(const WayToServer way, WayToServer::Open({.flag = "--group",
+                                                             .address = options_.leader,
+                                                             .authority = options_.authority_file,
+                                                             .token_file = options_.token_file}));
+  way.Prepare(&session.context);
+  session.stub = v1::GroupService::NewStub(way.channel());
   session.stream = session.stub->Join(&session.context);
   return absl::OkStatus();
 }

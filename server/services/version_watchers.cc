@@ -1,6 +1,7 @@
 #include "server/services/version_watchers.h"
 
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "engine/core/status_macros.h"
@@ -62,22 +63,29 @@ class VersionWatchers::Watcher final : public Stream {
   Watcher(std::shared_ptr<VersionWatchers> all, const Opening& opening)
       : Stream(all->runner_, opening), all_(std::move(all)), memory_(TakeMemory()) {}
 
-  // Sends the list if the follower has not got it, or after some time a word that the server is there.
+  // Sends the list if the follower has not got it, or a word that the server is there, after some time and with another line.
   void Tell() ABSL_EXCLUSIVE_LOCKS_REQUIRED(all_->mu_) {
     if (finished_ || writing_ || !knows_ || all_->list_ == nullptr) return;
+    const Lineage& lineage = all_->publisher_.lineage();
+    const std::vector<uint64_t> line = lineage.Line();
     v1::FollowVersionsResponse message;
-    if (told_ != all_->list_) {
-      message = Within(reach(), *all_->list_);
-    } else if (Clock::now() - told_at_ >= kWord) {
+    List told = told_;
+    // A follower that has nothing yet is no leader that publishes nothing.
+    if (told_ != all_->list_ && (lineage.is_ready() || all_->list_->names_size() > 0)) {
+      told = all_->list_;
+      message = Within(reach(), *told);
+    } else if (told_line_ != line || Clock::now() - told_at_ >= kWord) {
       message.set_unchanged(true);
     } else {
       return;
     }
+    message.mutable_line()->Assign(line.begin(), line.end());
     const grpc::Slice bytes(message.SerializeAsString());
     Reservation written(Budget::PartOf(runner().memory));
     if (!written.Grow(static_cast<int64_t>(bytes.size())).ok()) return;  // The next sweep tries again.
     written_ = std::move(written);
-    told_ = all_->list_;
+    told_ = std::move(told);
+    told_line_ = line;
     told_at_ = Clock::now();
     writing_ = true;
     MustTakeWithin(TimeToTake(static_cast<int64_t>(bytes.size())));
@@ -122,6 +130,7 @@ class VersionWatchers::Watcher final : public Stream {
   const std::shared_ptr<VersionWatchers> all_;
   Reservation memory_, written_ ABSL_GUARDED_BY(all_->mu_);
   List told_ ABSL_GUARDED_BY(all_->mu_);  // The last list that was sent.
+  std::vector<uint64_t> told_line_ ABSL_GUARDED_BY(all_->mu_);
   Clock::time_point told_at_ ABSL_GUARDED_BY(all_->mu_);
   bool knows_ ABSL_GUARDED_BY(all_->mu_) = false;
   bool writing_ ABSL_GUARDED_BY(all_->mu_) = false;

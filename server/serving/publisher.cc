@@ -29,6 +29,7 @@ Publisher::Publisher(Runner& runner, Devices& devices, std::unique_ptr<Checkpoin
       store_(store == nullptr ? nullptr : std::make_unique<StoredVersions>(std::move(store))),
       log_(std::move(log)),
       leader_(std::move(leader)),
+      lineage_(!leader_.empty()),
       turns_(runner),
       table_(runner.limits.max_served_versions, runner.tenants, store_ != nullptr) {}
 

@@ -27,6 +27,7 @@
 #include "server/hosted/devices.h"
 #include "server/rpc/runner.h"
 #include "server/serving/alarm.h"
+#include "server/serving/lineage.h"
 #include "server/serving/serve_file.h"
 #include "server/serving/version_table.h"
 
@@ -74,6 +75,7 @@ class Publisher {
 
   // FAILED_PRECONDITION: there is no store.
   absl::Status CheckFollowable() const;
+  const Lineage& lineage() const { return lineage_; }
   // VersionTable::Published with the versions' checksums, but for names of which one cannot be read. Waits for the disk.
   VersionTable::Indices ListWithChecksums() const;
   // A file of a version's values. NOT_FOUND: there is none, or it has another checksum. Waits for the disk.
@@ -82,6 +84,7 @@ class Publisher {
 
   // Functions for a server that follows another one.
 
+  Lineage& lineage() { return lineage_; }
   // Serves a leader's version under its number, in the store, too. It computes on the leader's device if this server has one of that
   // name, else on the first one. ALREADY_EXISTS, and the errors of Publish.
   void Adopt(const std::string& name, int64_t number, ModelState state, VersionFacts facts,
@@ -141,6 +144,7 @@ class Publisher {
   const std::unique_ptr<StoredVersions> store_;  // Null: there is none.
   const LogSink log_;
   const std::string leader_;
+  Lineage lineage_;
   Alarm alarm_;
   Turns turns_;
   VersionTable table_;

@@ -38,6 +38,9 @@ struct VersionFacts {
   std::optional<uint32_t> checksum = std::nullopt;
 };
 
+// The label of the version for requests that name none.
+inline constexpr char kStable[] = "stable";
+
 // Which version a request gets.
 struct Routes {
   std::map<std::string, int64_t> labels;

@@ -21,8 +21,6 @@
 namespace gluond::server {
 namespace {
 
-constexpr char kStable[] = "stable";
-
 // The number that a version's name is, as answers tell it.
 std::optional<int64_t> ReadNumber(absl::string_view version) {
   int64_t number = 0;

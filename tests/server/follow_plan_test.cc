@@ -62,6 +62,7 @@ class FollowPlanTest : public testing::Test {
         break;
       default:
         for (const auto& [label, number] : mine.routes.labels) EXPECT_NE(number, step.number) << label;
+        EXPECT_FALSE(mine.routes.weights.contains(step.number));
         mine.versions.erase(step.number);
     }
   }
@@ -99,6 +100,54 @@ TEST_F(FollowPlanTest, AVersionThatCannotBeFetchedLeavesAllAsItWas) {
   failing_.clear();
   now_ += seconds(1);
   EXPECT_THAT(Follow(), ElementsAre("fetch m 2", "route m", "drop m 1"));
+}
+
+TEST_F(FollowPlanTest, ARetiredVersionThatNothingNeedsMakesRoomForOneThatLacksIt) {
+  own_["m"] = Index({1, 2}, 3, {.labels = {{"stable", 2}}, .weights = {}});
+  failing_[4] = kFull;
+  plan_.Hear({{"m", Index({4}, 5, {.labels = {{"stable", 4}}, .weights = {}})}});
+  EXPECT_THAT(Follow(), ElementsAre("fetch m 4", "route m", "drop m 1", "fetch m 4"));
+  EXPECT_THAT(Follow(), IsEmpty());
+  EXPECT_EQ(own_["m"].routes.labels.at("stable"), 2);
+  failing_.clear();
+  now_ += seconds(2);
+  EXPECT_THAT(Follow(), ElementsAre("fetch m 4", "route m", "drop m 2"));
+}
+
+TEST_F(FollowPlanTest, AVersionThatNeverComesKeepsNoRetiredOneOfItsName) {
+  plan_.Hear({{"m", Index({1}, 2, {.labels = {{"stable", 1}}, .weights = {}})}});
+  Follow();
+  failing_[2] = kNoSuchOperator;
+  for (int64_t number = 3; number < 6; ++number) {
+    plan_.Hear({{"m", Index({2, number}, number + 1, {.labels = {{"canary", 2}, {"stable", number}}, .weights = {}})}});
+    Follow();
+    EXPECT_EQ(own_["m"].versions.size(), 1u);
+    EXPECT_EQ(own_["m"].routes.labels, (std::map<std::string, int64_t>{{"stable", number}}));
+  }
+}
+
+TEST_F(FollowPlanTest, AFetchThatLacksRoomWaitsForTheDropsOfAllNames) {
+  failing_[7] = kFull;
+  plan_.Hear({{"m", Index({7}, 8)}});
+  EXPECT_THAT(Follow(), ElementsAre("fetch m 7"));
+  own_["n"] = Index({1, 2}, 3, {.labels = {{"stable", 1}}, .weights = {}});
+  plan_.Hear({{"m", Index({7}, 8)}, {"n", Index({2}, 3, {.labels = {{"stable", 2}}, .weights = {}})}});
+  now_ += seconds(1);
+  failing_.clear();
+  EXPECT_THAT(Follow(), ElementsAre("route n", "drop n 1", "fetch m 7"));
+}
+
+TEST_F(FollowPlanTest, RetiredVersionsThatRequestsMayGetStay) {
+  const Routes weighted = {.labels = {{"stable", 2}}, .weights = {{1, 1}, {2, 9}}};
+  own_ = {{"highest", Index({1, 2}, 3)}, {"weights", Index({1, 2}, 3, weighted)}};
+  failing_[4] = kNoSuchOperator;
+  plan_.Hear({{"highest", Index({4}, 5)}, {"weights", Index({4}, 5, {.labels = {{"stable", 4}}, .weights = {{4, 1}}})}});
+  EXPECT_THAT(Follow(), ElementsAre("fetch highest 4", "route highest", "drop highest 1", "fetch weights 4", "route weights"));
+  EXPECT_EQ(own_["weights"].routes.weights, weighted.weights);
+  failing_.clear();
+  now_ += seconds(1);
+  Follow();
+  EXPECT_EQ(own_["highest"].versions.size() + own_["weights"].versions.size(), 2u) << "4 of each";
 }
 
 TEST_F(FollowPlanTest, AFailureIsTriedAgainAfterTwiceTheTimeUpToAMinute) {

@@ -15,6 +15,7 @@ from concurrent import futures
 import grpc
 
 from tests import case_runner
+from tests.server.free_ports import free_ports
 from tests.server.identity_fixture import IdentityCase
 from tests.server.reflection_client import Reflection
 from tests.server.running_server import RunningServer, Waits
@@ -247,6 +248,21 @@ class FollowTest(Waits, unittest.TestCase):
         said = self.said(follower)
         self.assertIn('"event":"not_followed"', said)
         self.assertIn("--max_store_bytes", said)
+        self.assertNotIn("gluond/error_info", said)
+
+    def test_a_version_that_never_comes_does_not_stop_the_others(self):
+        last = int(publish(self.client, 1)["version"]["version"])
+        follower = self.follower("--max_tensor_bytes=24000000", "--max_store_bytes=3000000")
+        self.until(lambda: self.is_ready(follower))
+        publish(self.client, 2, labels=("canary",), padding=32_000_000)
+        for bias in range(3, 11):  # More than the store has room for.
+            number = int(publish(self.client, bias, padding=600_000)["version"]["version"])
+            self.client.call(SERVING, "RetireVersion", {"served": "add", "version": last})
+            self.until(lambda: self.labels(follower.client) == {number: ["stable"]})
+            self.assertEqual(ask(follower.client), bias)
+            last = number
+        self.assertEqual(follower.value(BEHIND), 1)
+        self.assertEqual(self.labels(self.client), {2: ["canary"], last: ["stable"]})
 
     def test_what_is_followed_is_the_leaders_to_change(self):
         publish(self.client, 1)
@@ -274,6 +290,22 @@ class FollowTest(Waits, unittest.TestCase):
         self.assertEqual(caught.exception.code(), grpc.StatusCode.FAILED_PRECONDITION)
         self.assertIn("--store_dir", caught.exception.details())
 
+    def test_servers_that_follow_each_other_say_so_and_are_not_ready(self):
+        for ports in (free_ports(1), free_ports(2)):
+            with self.subTest(servers=len(ports)), contextlib.ExitStack() as exits:
+                addresses = [f"127.0.0.1:{port}" for port in ports]
+                servers = [
+                    exits.enter_context(WatchedServer(f"--address={own}", f"--follow={leader}"))
+                    for own, leader in zip(addresses, addresses[1:] + addresses[:1])
+                ]
+                for server in servers:
+                    self.until(lambda: server.value(SILENT) > 3)
+                    self.assertFalse(self.is_ready(server))
+                for server in servers:
+                    lines = [line for line in self.said(server).splitlines() if '"leader_away"' in line]
+                    words = "follows itself" if len(ports) == 1 else "nobody leads"
+                    self.assertTrue(any(words in line for line in lines), lines)
+
     def test_flags_that_do_not_fit_end_the_start(self):
         for flags, says in (
             (["--follow_token_file=x"], "--follow=HOST:PORT"),
@@ -290,6 +322,10 @@ class FollowTest(Waits, unittest.TestCase):
             with self.assertRaises(AssertionError) as caught:
                 RunningServer("--follow=192.0.2.1:1", f"--follow_token_file={token}")
             self.assertIn("in clear", str(caught.exception))
+            token.write_text("\n")
+            with self.assertRaises(AssertionError) as caught:
+                RunningServer("--follow=127.0.0.1:1", f"--follow_token_file={token}")
+            self.assertIn("has no token", str(caught.exception))
 
 
 class FollowingIdentityTest(IdentityCase):

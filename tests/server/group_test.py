@@ -1,8 +1,10 @@
 """Groups of real servers: any number of processes gives the same bits, also where some are killed on the way."""
 
+import os
 import signal
 import threading
 import unittest
+from unittest import mock
 
 import grpc
 
@@ -68,6 +70,12 @@ class GroupTest(unittest.TestCase):
             for processes in (2, 4):
                 with self.subTest(net=name, processes=processes):
                     self.assertEqual(alone, self.train(processes, net, shape, 4, optimizer, **attributes))
+
+    def test_a_member_goes_through_no_proxy_of_the_environment(self):
+        with GroupOfServers(most=2) as group:
+            with mock.patch.dict(os.environ, http_proxy="http://127.0.0.1:9"):
+                group.add_member()
+            group.await_ranks(2)
 
     def test_a_member_that_is_killed_costs_no_step(self):
         expected = self.train(1, DENSE, [10, 8], 2)
