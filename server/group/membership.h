@@ -19,6 +19,7 @@
 #include "engine/core/mutex.h"
 #include "gluond/v1/group.grpc.pb.h"
 #include "grpcpp/grpcpp.h"
+#include "server/group/held_model.h"
 #include "server/group/loop.h"
 #include "server/group/message.h"
 #include "server/group/ring_reducer.h"
