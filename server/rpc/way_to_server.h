@@ -27,7 +27,7 @@ class WayToServer {
     std::string address;     // HOST:PORT
     std::string authority;   // A file with the authority of that server's certificate, in PEM. Empty: no encryption.
     std::string token_file;  // A file with a bearer token. Empty: none is sent.
-    int most_bytes = -1;     // Of a message from there. -1: any number.
+    int most_bytes = -1;     // The longest message from there; -1: of any length.
   };
 
   // Reads the files, which may have changed. The channel connects by itself, over a connection of its own and through no proxy.

@@ -175,7 +175,7 @@ class CallbackRelayTest : public testing::Test {
     auto hosted = HostedModel::Create(name, *std::move(definition), 1, *devices_->offered()[0], devices_->host(), 1 << 20,
                                       /*clients_are_away=*/true);
     ASSERT_TRUE(hosted.ok()) << hosted.status();
-    (*hosted)->SetVirtualShards(shards);
+    (*hosted)->SetVirtualShards(shards, /*has_group=*/true);
     ASSERT_TRUE(models_.Add(name, *std::move(hosted), false).ok());
   }
 
