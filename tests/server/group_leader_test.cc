@@ -169,7 +169,7 @@ TEST_F(GroupLeaderTest, ARingThatDoesNotFormIsTriedAgainLater) {
   Hello(2);
   Hear(2, At(0));
   EXPECT_EQ(Hear(kOwn, At(0)), Texts({"to 0: Form 2 rank 0 of 2+0", "to 2: Form 2 rank 1 of 2+0"}));
-  EXPECT_EQ(Hear(2, FromMember::Broken{2}), Texts({"to 0: End", "to 2: End"}));
+  EXPECT_EQ(Hear(2, FromMember::Broken{2}), Texts({"to 0: End", "to 2: End", "warn"}));
   Hear(2, At(0));
   EXPECT_EQ(Hear(kOwn, At(0)), Texts());
   EXPECT_EQ(Do(leader_.Tick(now_ + 1s)), Texts({"to 2: Heartbeat", "to 0: Form 3 rank 0 of 2+0", "to 2: Form 3 rank 1 of 2+0"}));
@@ -256,13 +256,12 @@ TEST_F(GroupLeaderTest, AMemberThatIsThereAndNeverAnswersIsLostButForASteps) {
     return texts;
   };
   EXPECT_EQ(wait(2 * GroupLeader::kPatience), Texts({"to 1: Heartbeat", "to 2: Heartbeat"})) << "an operator may take its time";
-  Hear(1, FromMember::Computed{1, absl::InternalError("a rank fails")});
   Do(leader_.Lost(1, now_));
   Hello(1);
   Hear(kOwn, At(0));
   EXPECT_EQ(wait(GroupLeader::kPatience), Texts({"to 1: Heartbeat", "to 2: Heartbeat"}));
   EXPECT_EQ(wait(1), Texts({"to 1: Heartbeat", "to 2: Heartbeat", "close 1: UNAVAILABLE", "close 2: UNAVAILABLE",
-                            "to 0: Form 2 rank 0 of 1+0"}));
+                            "answer: UNAVAILABLE", "to 0: Form 2 rank 0 of 1+0"}));
 }
 
 TEST_F(GroupLeaderTest, AProcessThatFlapsIsKeptOutForATimeout) {
