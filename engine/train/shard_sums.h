@@ -32,7 +32,7 @@ namespace gluond {
 class ShardSums {
  public:
   // Items of one type are reduced together until they have so many bytes.
-  static constexpr size_t kBucketBytes = size_t{1} << 20;
+  static constexpr size_t kBucketBytes = size_t{1} << 18;
 
   // References must outlive it.
   ShardSums(Lane& lane, Allocator& allocator) : lane_(lane), allocator_(allocator) {}
