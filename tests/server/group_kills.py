@@ -1,5 +1,5 @@
-"""Kills, stops and starts servers of a group at random moments while it trains; then its bits are compared with those of one
-process that nobody disturbed.
+"""Kills, stops and starts servers of a group, and cuts their connections, at random moments while it trains. Then its bits are compared
+with those of one process that nobody disturbed.
 
 usage: python3 -m tests.server.group_kills [--faults N] [--seed N] [--members N] [--steps N]
 
@@ -18,7 +18,7 @@ import grpc
 
 from gluond.v1 import training_pb2
 from tests.server.group_processes import GroupOfServers, batches, layer
-from tests.server.group_servers import kill
+from tests.server.group_servers import cut, kill
 
 NET = layer(
     "HybridSequential",
@@ -28,6 +28,7 @@ NET = layer(
     layer("Dense", units=4),
 )
 SHAPE, SHARDS, BATCHES, CLIENT = [12, 16], 4, 16, "group-test"
+KINDS = ["kill a member", "stop a member", "kill the leader", "a member leaves", "cut a connection"]
 PATIENCE = 120  # Seconds for one step to be taken, whatever dies meanwhile.
 
 
@@ -43,7 +44,7 @@ class Disturber(threading.Thread):
         try:
             while self._left > 0:
                 time.sleep(self._rng.uniform(0.02, 0.4))
-                kind = self._rng.choices(["kill a member", "stop a member", "kill the leader", "a member leaves"], [5, 3, 2, 2])[0]
+                kind = self._rng.choices(KINDS, [5, 3, 2, 2, 4])[0]
                 self.faults[kind] = self.faults.get(kind, 0) + 1
                 self._left -= 1
                 self._disturb(kind)
@@ -56,6 +57,8 @@ class Disturber(threading.Thread):
             time.sleep(self._rng.uniform(0, 0.3))
             return self._group.leader.start()
         members = self._group.members
+        if kind == "cut a connection":
+            return cut(self._rng.choice([self._group.leader, *members]), self._rng)
         member = members.pop(self._rng.randrange(len(members)))
         if kind == "stop a member":
             kill(member, signal.SIGSTOP)

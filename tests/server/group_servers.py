@@ -1,10 +1,15 @@
 """The processes of a group of servers on this machine, for a client of any kind: no messages are known here."""
 
 import contextlib
+import ctypes
+import errno
 import os
 import signal
+import socket
 
 from tests.server.running_server import RunningServer
+
+_PIDFD_GETFD = 438  # The number of the system call, on all of Linux's processors.
 
 GLOO = "--gloo_plugin=server/group/gloo/libgluond_gloo.so"
 
@@ -38,3 +43,29 @@ def kill(server, number=signal.SIGKILL):
     server.process.send_signal(number)
     if number == signal.SIGKILL:
         server.process.wait()
+
+
+def cut(server, rng):
+    """Cuts one of a server's connections, whatever it is for, as a network that fails does. False: the server has none now."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    process = os.pidfd_open(server.process.pid)
+    try:
+        numbers = [int(number) for number in os.listdir(f"/proc/{server.process.pid}/fd")]
+        for number in rng.sample(numbers, len(numbers)):
+            copy = libc.syscall(_PIDFD_GETFD, process, number, 0)
+            if copy < 0 and ctypes.get_errno() == errno.EBADF:
+                continue  # Closed since.
+            if copy < 0:
+                raise OSError(ctypes.get_errno(), f"pidfd_getfd: {os.strerror(ctypes.get_errno())}")
+            try:
+                connection = socket.socket(fileno=copy)
+            except OSError:  # No socket.
+                os.close(copy)
+                continue
+            with connection, contextlib.suppress(OSError):  # One that listens has no peer.
+                connection.getpeername()
+                connection.shutdown(socket.SHUT_RDWR)
+                return True
+    finally:
+        os.close(process)
+    return False
