@@ -41,7 +41,7 @@ BUDGET = {
     "server/identity": Row(2, 0, 0, 5, 17),
     "server/net": Row(7, 0, 0, 6, 9),
     "server/rpc": Row(16, 13, 22, 11, 73),
-    "server/services": Row(21, 22, 143, 116, 137),
+    "server/services": Row(21, 22, 143, 116, 135),
     "server/serving": Row(6, 6, 22, 66, 123),
     "server/session": Row(14, 16, 187, 112, 128),
     "server/sight": Row(2, 2, 6, 7, 152),

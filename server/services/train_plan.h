@@ -70,6 +70,30 @@ void SetMetrics(const std::vector<MetricValue>& values, Metrics* metrics) {
   for (const MetricValue& metric : values) (*metrics)[metric.name] = metric.value;
 }
 
+// INVALID_ARGUMENT: not one of both.
+template <class Request>
+absl::Status CheckOneSource(const Request& request) {
+  if (request.has_rows() != !request.inputs().empty()) return absl::OkStatus();
+  return Invalid("want `inputs` or `rows`, got ", request.has_rows() ? "both" : "neither");
+}
+
+// INVALID_ARGUMENT: it is none.
+template <class Request>
+absl::Status CheckBatchSize(const Request& request) {
+  return request.has_batch_size() ? CheckPositive("batch_size", request.batch_size()) : absl::OkStatus();
+}
+
+// INVALID_ARGUMENT: what the steps are taken on, or how many.
+inline absl::Status CheckSteps(const v1::TrainStepRequest& request) {
+  RETURN_IF_ERROR(CheckBatchSize(request));
+  if (request.has_steps()) RETURN_IF_ERROR(CheckPositive("steps", request.steps()));
+  RETURN_IF_ERROR(CheckOneSource(request));
+  if (!request.has_rows() && request.steps() > 1) {
+    return Invalid("one batch of `inputs` makes one step; name `rows` of a dataset for more");
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace gluond::server
 
 #endif  // SERVER_SERVICES_TRAIN_PLAN_H_
