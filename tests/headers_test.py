@@ -36,7 +36,7 @@ BUDGET = {
     "server/custom": Row(7, 9, 17, 24, 72),
     "server/durable": Row(6, 3, 14, 105, 107),
     "server/follow": Row(4, 4, 12, 101, 111),
-    "server/group": Row(10, 9, 40, 68, 130),
+    "server/group": Row(10, 9, 40, 68, 127),
     "server/hosted": Row(4, 4, 25, 70, 77),
     "server/identity": Row(2, 0, 0, 5, 17),
     "server/net": Row(7, 0, 0, 6, 9),
