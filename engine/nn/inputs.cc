@@ -59,4 +59,12 @@ absl::StatusOr<std::vector<Tensor>> MatchInputs(absl::Span<const ModelInput> to,
   return tensors;
 }
 
+Tensor RowsView(const Tensor& tensor, int64_t first, int64_t count) {
+  Shape shape = tensor.shape();
+  const size_t row_bytes = shape[0] == 0 ? 0 : tensor.bytes() / static_cast<size_t>(shape[0]);
+  shape[0] = count;
+  const auto offset = static_cast<size_t>(tensor.data<char>() - static_cast<const char*>(tensor.buffer()->data()));
+  return Tensor(tensor.buffer(), offset + static_cast<size_t>(first) * row_bytes, shape, tensor.dtype());
+}
+
 }  // namespace gluond

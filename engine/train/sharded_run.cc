@@ -141,17 +141,11 @@ class Trainer::ShardedRun {
     for (size_t i = 0; i < part.size(); ++i) {
       const Tensor& all = batch_.host[i];
       if (!all.defined()) continue;
-      Shape shape = all.shape();
-      const size_t row_bytes = all.bytes() / static_cast<size_t>(shape[0]);
-      shape[0] = rows;
-      const char* const from = all.data<char>() + static_cast<size_t>(begin) * row_bytes;
-      if (reinterpret_cast<uintptr_t>(from) % kRowsAlignment == 0) {
-        const auto offset = static_cast<size_t>(from - static_cast<const char*>(all.buffer()->data()));
-        part[i] = Tensor(all.buffer(), offset, shape, all.dtype());
-        continue;
-      }
-      ASSIGN_OR_RETURN(part[i], OwnMemory(&parts_.shard_inputs[i], shape, all.dtype()));
-      std::memcpy(part[i].data(), from, part[i].bytes());
+      part[i] = RowsView(all, begin, rows);
+      if (reinterpret_cast<uintptr_t>(part[i].data()) % kRowsAlignment == 0) continue;
+      ASSIGN_OR_RETURN(const Tensor own, OwnMemory(&parts_.shard_inputs[i], part[i].shape(), all.dtype()));
+      std::memcpy(own.data(), part[i].data(), own.bytes());
+      part[i] = own;
     }
     return part;
   }

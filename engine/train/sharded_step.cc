@@ -32,6 +32,35 @@ absl::Status CheckSpec(const Spec& loss) {
 // Whether axis 0 may have any size.
 bool HasOpenBatch(const Shape& shape) { return !shape.rank_known() || (shape.ndim() > 0 && shape[0] == Shape::kUnknown); }
 
+// The bytes that steps of so many shards keep.
+struct ShardBytes {
+  int64_t sums = 0;         // The sums of all levels.
+  int64_t auxiliaries = 0;  // A shard's own auxiliary states.
+  int64_t largest = 0;      // The largest gradient's sum.
+};
+
+// INVALID_ARGUMENT: the count, or a parameter whose shape is not known yet.
+absl::StatusOr<ShardBytes> BytesOfShards(const std::vector<Parameter>& parameters, size_t metrics, int64_t count) {
+  if (!IsPowerOfTwo(count)) return absl::InvalidArgumentError(absl::StrCat("count is ", count, "; want a power of two"));
+  ShardBytes shards;
+  std::vector<Signature> items;
+  int64_t numbers = 0;
+  for (const Parameter& p : parameters) {
+    ASSIGN_OR_RETURN(const int64_t bytes,
+                     Annotate(CheckedBytes(p.shape, SizeOf(p.dtype)), absl::StrCat("parameter '", Excerpt(p.name), "'")));
+    if (p.grad_req != GradReq::kNull) {
+      items.push_back({p.shape, ShardSums::SumType(p.dtype)});
+      shards.largest = std::max(shards.largest, p.shape.Size() * SizeOf(items.back().dtype));
+    }
+    if (!p.auxiliary) continue;
+    numbers += p.shape.Size();
+    shards.auxiliaries += bytes;
+  }
+  items.push_back({{MessageSize(numbers, metrics)}, DType::kFloat64});
+  ASSIGN_OR_RETURN(shards.sums, ShardSums::Bytes(items, count));
+  return shards;
+}
+
 }  // namespace
 
 absl::Status ShardedStep::Check() const {
@@ -79,35 +108,20 @@ absl::Status Trainer::CheckSharded() const {
 }
 
 absl::StatusOr<int64_t> Trainer::ShardedBytes(int64_t count) const {
-  if (!IsPowerOfTwo(count)) return absl::InvalidArgumentError(absl::StrCat("count is ", count, "; want a power of two"));
-  std::vector<Signature> items;
-  int64_t auxiliaries = 0, more = 0;
-  for (const Parameter& p : model_->parameters().List()) {
-    ASSIGN_OR_RETURN(const int64_t bytes,
-                     Annotate(CheckedBytes(p.shape, SizeOf(p.dtype)), absl::StrCat("parameter '", Excerpt(p.name), "'")));
-    if (p.grad_req != GradReq::kNull) items.push_back({p.shape, ShardSums::SumType(p.dtype)});
-    if (!p.auxiliary) continue;
-    auxiliaries += p.shape.Size();
-    more += bytes;
-  }
-  items.push_back({{MessageSize(auxiliaries, parts_->metrics.size())}, DType::kFloat64});
-  ASSIGN_OR_RETURN(const int64_t sums, ShardSums::Bytes(items, count));
-  return sums + more;
+  ASSIGN_OR_RETURN(const ShardBytes bytes, BytesOfShards(model_->parameters().List(), parts_->metrics.size(), count));
+  return bytes.sums + bytes.auxiliaries;
 }
 
 absl::Status Trainer::ReserveShards(int64_t count) {
-  int64_t more = 0, largest = 0;
-  for (const Parameter& p : model_->parameters().List()) {
-    if (!p.shape.known()) return absl::OkStatus();
+  const std::vector<Parameter> parameters = model_->parameters().List();
+  if (std::any_of(parameters.begin(), parameters.end(), [](const Parameter& p) { return !p.shape.known(); })) {
+    return absl::OkStatus();
   }
-  ASSIGN_OR_RETURN(const int64_t bytes, ShardedBytes(count));
-  for (const Parameter& p : model_->parameters().List()) {
-    if (p.auxiliary) more += p.shape.Size() * SizeOf(p.dtype);
-    if (p.grad_req != GradReq::kNull) largest = std::max(largest, p.shape.Size() * SizeOf(ShardSums::SumType(p.dtype)));
-  }
+  ASSIGN_OR_RETURN(const ShardBytes bytes, BytesOfShards(parameters, parts_->metrics.size(), count));
   // A bucket has less than kBucketBytes before its last gradient.
-  const int64_t reducers = GradientReducer::ScratchBytes(static_cast<int64_t>(ShardSums::kBucketBytes) + largest);
-  return Annotate(parts_->sums.Reserve(bytes - more + reducers, more), absl::StrCat("a group's steps in ", count, " shards"));
+  const int64_t reducers = GradientReducer::ScratchBytes(static_cast<int64_t>(ShardSums::kBucketBytes) + bytes.largest);
+  return Annotate(parts_->sums.Reserve(bytes.sums + reducers, bytes.auxiliaries),
+                  absl::StrCat("a group's steps in ", count, " shards"));
 }
 
 }  // namespace gluond

@@ -210,9 +210,10 @@ void Group::On(const GroupLeader::Close& close) {
   members_.erase(member);
   relay_->Lost(close.member);
   const bool is_wanted = close.status.ok();
-  if (closed.has_joined)
+  if (closed.has_joined) {
     LogEvent(is_wanted ? "group_member_left" : "group_member_lost", is_wanted ? LogLevel::kInfo : LogLevel::kWarning,
              absl::StrCat("member ", close.member, " (", closed.name, ")", is_wanted ? " has left" : ": ", close.status.message()));
+  }
   if (closed.link != nullptr) closed.link->Finish(close.status);
 }
 

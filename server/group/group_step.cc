@@ -156,14 +156,7 @@ absl::StatusOr<int64_t> RowsOfBatch(const GroupStep& step) {
 
 NamedTensors RowsOf(const NamedTensors& inputs, int64_t first, int64_t count) {
   NamedTensors rows;
-  for (const auto& [name, tensor] : inputs) {
-    std::vector<int64_t> dims(tensor.shape().begin(), tensor.shape().end());
-    const size_t row_bytes = tensor.bytes() / static_cast<size_t>(dims[0]);
-    dims[0] = count;
-    const auto offset = static_cast<size_t>(tensor.data<char>() - static_cast<const char*>(tensor.buffer()->data()));
-    rows.push_back(
-        {name, Tensor(tensor.buffer(), offset + row_bytes * static_cast<size_t>(first), *Shape::FromDims(dims), tensor.dtype())});
-  }
+  for (const auto& [name, tensor] : inputs) rows.push_back({name, RowsView(tensor, first, count)});
   return rows;
 }
 

@@ -131,10 +131,10 @@ absl::Status GroupLeader::On(MemberId member, const FromMember::Hello& hello, Ti
   const auto loss = losses_.find(hello.process);
   if (loss != losses_.end() && now < loss->second.out_until) {
     const auto wait = std::chrono::duration_cast<std::chrono::milliseconds>(loss->second.out_until - now);
-    return absl::UnavailableError(
-        absl::StrCat(loss->second.strikes > 0 ? "no ring has formed with this process" : "this process was lost twice within ",
-                     loss->second.strikes > 0 ? "" : absl::StrCat(options_.timeout.count(), " ms (--group_timeout)"),
-                     "; join again after ", wait.count(), " ms"));
+    const std::string why = loss->second.strikes > 0 ? "no ring has formed with this process"
+                                                     : absl::StrCat("this process was lost twice within ", options_.timeout.count(),
+                                                                    " ms (--group_timeout)");
+    return absl::UnavailableError(absl::StrCat(why, "; join again after ", wait.count(), " ms"));
   }
   // A process has one seat: its last Join has ended, though the leader has not heard so.
   const auto former =
@@ -203,21 +203,18 @@ void GroupLeader::Unformed(MemberId member, const FromMember::Broken& broken, Ti
   deeds_.emplace_back(Warn{absl::StrCat("no ring has formed: member ", member, ": ", broken.text), /*differs=*/false});
   if (unformed_ < kMostUnformed) return;
   // The ranks' order is that of the ids. Where nobody says who it is, the last one that came is suspected: it went without.
-  auto suspect = seats_.end();
+  MemberId suspect = kOwn, last = kOwn;
   int64_t rank = 0;
-  for (auto seat = seats_.begin(); seat != seats_.end(); ++seat) {
-    if (IsPresent(seat->second) && rank++ == broken.rank.value_or(-1)) suspect = seat;
+  for (const auto& [id, seat] : seats_) {
+    if (!IsPresent(seat)) continue;
+    if (rank++ == broken.rank) suspect = id;
+    last = id;
   }
-  if (suspect == seats_.end() || suspect->first == kOwn) {
-    for (auto seat = seats_.begin(); seat != seats_.end(); ++seat) {
-      if (IsPresent(seat->second)) suspect = seat;
-    }
-  }
-  if (suspect->first == kOwn) return;
-  Loss& loss = losses_[suspect->second.process];
+  if (suspect == kOwn) suspect = last;
+  if (suspect == kOwn) return;
+  Loss& loss = losses_[seats_.at(suspect).process];
   const int strikes = std::min(loss.strikes + 1, 5);
-  const std::string text = why_unformed_;
-  Part(suspect->first, absl::FailedPreconditionError(absl::StrCat("no ring forms with this member: ", text)), now);
+  Part(suspect, absl::FailedPreconditionError(absl::StrCat("no ring forms with this member: ", broken.text)), now);
   loss = {.last = now, .out_until = now + (1 << strikes) * options_.timeout, .strikes = strikes};
 }
 

@@ -184,11 +184,12 @@ void Membership::HeardNow(v1::JoinResponse& message) {
     v1::JoinResponse::Part& part = *message.mutable_part();
     std::shared_ptr<std::string>& file = files_[part.model()][part.file()];
     if (file == nullptr) {
-      if (const absl::Status charged = files_memory_.Grow(std::max<int64_t>(part.file_bytes(), 0)); !charged.ok()) {
+      const int64_t bytes = std::max<int64_t>(part.file_bytes(), 0);
+      if (const absl::Status charged = files_memory_.Grow(bytes); !charged.ok()) {
         return Cancel(Annotate(charged, "the state of the group"), /*tells=*/true);
       }
       file = std::make_shared<std::string>();
-      file->reserve(static_cast<size_t>(std::max<int64_t>(part.file_bytes(), 0)));
+      file->reserve(static_cast<size_t>(bytes));
     }
     if (static_cast<int64_t>(file->size() + part.data().size()) > part.file_bytes()) {
       return Cancel(absl::DataLossError("a file of the group's state is longer than the leader has said"), /*tells=*/true);
@@ -201,8 +202,10 @@ void Membership::HeardNow(v1::JoinResponse& message) {
     if (meeting_ != nullptr) meeting_->Heard(message.meeting().key(), message.meeting().value());
     return;
   }
-  if (message.has_state()) SetReached(Reached::kState);
-  if (message.has_state()) listed_.assign(message.state().models().begin(), message.state().models().end());
+  if (message.has_state()) {
+    SetReached(Reached::kState);
+    listed_.assign(message.state().models().begin(), message.state().models().end());
+  }
   if (message.has_form()) {
     const std::string ring = message.form().ring();
     meeting_ = std::make_shared<Meeting>([this, loop = loop_, ring](const std::string& key, const std::string& value) {

@@ -24,6 +24,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "engine/nn/inputs.h"
 #include "engine/runtime/account.h"
 #include "engine/train/trainer.h"
 #include "gluond/v1/training.pb.h"
@@ -74,13 +75,6 @@ class TrainRun : public std::enable_shared_from_this<TrainRun> {
   // A message tells of so many epochs.
   static constexpr int kMostEnded = 64;
 
-  // Part of row numbers.
-  static Tensor Part(const Tensor& rows, int64_t first, int64_t count) {
-    const int64_t* const from = rows.data<int64_t>() + first;
-    const auto offset = reinterpret_cast<const char*>(from) - static_cast<const char*>(rows.buffer()->data());
-    return Tensor(rows.buffer(), static_cast<size_t>(offset), {count}, DType::kInt64);
-  }
-
   using Clock = std::chrono::steady_clock;
   using Stop = v1::TrainProgress::Stop;
 
@@ -118,7 +112,7 @@ class TrainRun : public std::enable_shared_from_this<TrainRun> {
     slice.batch_size = plan_.batch_size;
     slice.steps = std::min({slice_steps_, plan_.StepsFrom(begin_), plan_.total_steps - steps_});
     slice.keep_last = true;
-    slice.rows = Part(order_, begin_ - order_begin_, std::min(plan_.end - begin_, slice.steps * plan_.batch_size));
+    slice.rows = RowsView(order_, begin_ - order_begin_, std::min(plan_.end - begin_, slice.steps * plan_.batch_size));
     slice_begin_ = Clock::now();
     const auto watch = Stopwatch::Start(call_.runner(), hosted_->model());
     take_steps_(steps_ == 0 ? ExpectedVersion(call_, hosted_) : nullptr, std::move(slice),

@@ -30,14 +30,6 @@ std::vector<Peer*> PeersOf(const Batch& batch) {
   return peers;
 }
 
-Tensor Rows(const Tensor& tensor, int64_t begin, int64_t count) {
-  Shape shape = tensor.shape();
-  const size_t row = shape[0] == 0 ? 0 : tensor.bytes() / static_cast<size_t>(shape[0]);
-  shape[0] = count;
-  const size_t at = static_cast<size_t>(static_cast<char*>(tensor.data()) - static_cast<char*>(tensor.buffer()->data()));
-  return Tensor(tensor.buffer(), at + static_cast<size_t>(begin) * row, shape, tensor.dtype());
-}
-
 int64_t RowsOf(const Batch& batch) {
   int64_t rows = 0;
   for (const InferRequestPtr& request : batch) rows += request->rows;
@@ -85,7 +77,7 @@ absl::StatusOr<std::vector<NamedTensors>> SplitRows(const Batch& batch, const Se
     }
     int64_t at = 0;
     for (size_t i = 0; i < batch.size(); at += batch[i++]->rows) {
-      answers[i].push_back({output.name, Rows(output.tensor, at, batch[i]->rows)});
+      answers[i].push_back({output.name, RowsView(output.tensor, at, batch[i]->rows)});
     }
   }
   return answers;

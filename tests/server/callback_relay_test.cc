@@ -202,7 +202,7 @@ class CallbackRelayTest : public testing::Test {
     };
     relay_->Ask(member, std::move(asked));
   }
-  // What a member says that is not one of ours.
+  // A member may say what none of ours says.
   void Say(CallbackRelay::Member member, const std::string& model, uint64_t call, const std::string& op_type = "square") {
     v1::JoinRequest request;
     request.mutable_ask()->set_model(model);

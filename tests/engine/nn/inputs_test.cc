@@ -33,5 +33,15 @@ TEST(Inputs, OneThatIsGivenTwiceIsRefused) {
   EXPECT_TRUE(absl::IsInvalidArgument(MatchInputs(inputs, {{"x", value}, {"x", value}}).status()));
 }
 
+TEST(Inputs, RowsOfABatchAreViews) {
+  const auto memory = *DeviceAllocator::Create(Device(), std::make_shared<Budget>("the test", int64_t{1} << 20, "--none"));
+  const Tensor batch = *Tensor::Empty(*memory, {5, 3}, DType::kFloat32);
+  const Tensor rows = RowsView(RowsView(batch, 1, 4), 2, 2);  // A view of a view.
+  EXPECT_EQ(rows.shape(), Shape({2, 3}));
+  EXPECT_EQ(rows.data<float>(), batch.data<float>() + 9);
+  EXPECT_EQ(RowsView(batch, 5, 0).Size(), 0);
+  EXPECT_EQ(RowsView(*Tensor::Empty(*memory, {0, 3}, DType::kFloat32), 0, 0).shape(), Shape({0, 3}));
+}
+
 }  // namespace
 }  // namespace gluond

@@ -59,7 +59,7 @@ class FakeReduction {
    private:
     FakeReduction* const all_;
     const size_t rank_;
-    std::vector<View> layout_;  // What is to come.
+    std::vector<View> layout_;  // The views to come.
   };
 
   void Finish(size_t rank, Done done) {
