@@ -315,8 +315,11 @@ void Group::SendStep(MemberId member, const FromLeader::Command& command) {
     // The strand asks after all changes that came before the step.
     part.condition = [queued = current_, edits, rate = current_rate_]() -> absl::Status {
       RETURN_IF_ERROR(edits.status());
-      if (queued->step.condition != nullptr) RETURN_IF_ERROR(queued->step.condition());
-      if (queued->step.hosted->state_edits() == *edits && RateOf(*queued->step.trainer) == rate) return absl::OkStatus();
+      const GroupStep& step = queued->step;
+      if (step.condition != nullptr) RETURN_IF_ERROR(step.condition());
+      // Members were sent the model's trainer, which may be another one than the step's.
+      const bool is_known = step.hosted->state_edits() == *edits && step.hosted->trainer() == step.trainer;
+      if (is_known && RateOf(*step.trainer) == rate) return absl::OkStatus();
       queued->was_changed = true;
       return absl::AbortedError("the model has changed before the step began");
     };
