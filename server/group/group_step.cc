@@ -1,7 +1,7 @@
 #include "server/group/group_step.h"
 
+#include <algorithm>
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include "engine/core/error_info.h"
@@ -21,31 +21,16 @@ class StepsOnRows : public std::enable_shared_from_this<StepsOnRows> {
   StepsOnRows(TakeGroupStep take_step, GroupStep step, DatasetSteps steps, Trainer::OnStep done)
       : take_step_(std::move(take_step)), step_(std::move(step)), steps_(std::move(steps)), done_(std::move(done)) {}
 
-  void Begin() {
-    RenewStaging();
-    DatasetBatchesOptions options;
-    options.dataset = steps_.dataset;
-    options.batch_size = steps_.batch_size;
-    options.batches = steps_.steps;
-    options.keep_last = steps_.keep_last;
-    options.rows = steps_.rows;
-    auto batches = DatasetBatches(std::move(options), step_.trainer->inputs(), OptionalInputs(*step_.trainer), &*staging_);
-    if (!batches.ok()) return done_(batches.status());
-    batches_ = *std::move(batches);
-    GoOn();
-  }
-
- private:
   void GoOn() {
-    if (batches_->done()) return done_(std::move(total_));
+    const int64_t first = taken_ * steps_.batch_size, count = std::min(steps_.batch_size, steps_.rows.Size() - first);
+    if (taken_ == steps_.steps || count <= 0) return done_(std::move(total_));
     if (const absl::Status wanted = step_.wanted(); !wanted.ok()) return End(wanted);
-    RenewStaging();
-    Batch batch;
-    if (const absl::Status drawn = batches_->Next(&batch); !drawn.ok()) return End(drawn);
     GroupStep step = step_;
-    for (size_t i = 0; i < batch.host.size(); ++i) {
-      if (batch.host[i].defined()) step.inputs.push_back({step_.trainer->inputs()[i].name, std::move(batch.host[i])});
-    }
+    step.dataset = steps_.dataset;
+    step.dataset_rows = RowsView(steps_.rows, first, count);
+    absl::StatusOr<NamedTensors> inputs = DrawInputs(*step.hosted, *step.trainer, step.dataset, step.dataset_rows);
+    if (!inputs.ok()) return End(inputs.status());
+    step.inputs = *std::move(inputs);
     step_.condition = nullptr;  // The first step's alone.
     take_step_(std::move(step), [self = shared_from_this()](absl::StatusOr<StepReport> report) {
       if (!report.ok()) return self->End(report.status());
@@ -55,18 +40,14 @@ class StepsOnRows : public std::enable_shared_from_this<StepsOnRows> {
     });
   }
 
+ private:
   // A call that ends early after some steps reports those.
   void End(const absl::Status& why) { taken_ > 0 ? done_(std::move(total_)) : done_(why); }
-
-  // The memory of each batch is its own: what a lost member was sent of the last one may still be on its way.
-  void RenewStaging() { staging_.emplace(step_.hosted->model(), step_.trainer->inputs().size()); }
 
   const TakeGroupStep take_step_;
   GroupStep step_;
   const DatasetSteps steps_;
   const Trainer::OnStep done_;
-  std::optional<Staging> staging_;
-  std::unique_ptr<BatchSource> batches_;
   StepReport total_;
   int64_t taken_ = 0;
 };
@@ -154,6 +135,26 @@ absl::StatusOr<int64_t> RowsOfBatch(const GroupStep& step) {
   return rows;
 }
 
+absl::StatusOr<NamedTensors> DrawInputs(const HostedModel& hosted, const Trainer& trainer, std::shared_ptr<const Dataset> dataset,
+                                        Tensor rows) {
+  const std::vector<ModelInput>& inputs = trainer.inputs();
+  // A batch has memory of its own: what a lost member was sent of the last one may still be on its way.
+  Staging staging(hosted.model(), inputs.size());
+  DatasetBatchesOptions options;
+  options.dataset = std::move(dataset);
+  options.batch_size = rows.Size();
+  options.rows = std::move(rows);
+  ASSIGN_OR_RETURN(const std::unique_ptr<BatchSource> batches,
+                   DatasetBatches(std::move(options), inputs, OptionalInputs(trainer), &staging));
+  Batch batch;
+  RETURN_IF_ERROR(batches->Next(&batch));
+  NamedTensors drawn;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (batch.host[i].defined()) drawn.push_back({inputs[i].name, std::move(batch.host[i])});
+  }
+  return drawn;
+}
+
 NamedTensors RowsOf(const NamedTensors& inputs, int64_t first, int64_t count) {
   NamedTensors rows;
   for (const auto& [name, tensor] : inputs) rows.push_back({name, RowsView(tensor, first, count)});
@@ -161,7 +162,7 @@ NamedTensors RowsOf(const NamedTensors& inputs, int64_t first, int64_t count) {
 }
 
 void TakeStepsOnRows(TakeGroupStep take_step, GroupStep step, DatasetSteps steps, Trainer::OnStep done) {
-  std::make_shared<StepsOnRows>(std::move(take_step), std::move(step), std::move(steps), std::move(done))->Begin();
+  std::make_shared<StepsOnRows>(std::move(take_step), std::move(step), std::move(steps), std::move(done))->GoOn();
 }
 
 }  // namespace gluond::server

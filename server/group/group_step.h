@@ -31,6 +31,9 @@ struct GroupStep {
   // The error with which the step is to end as long as no rank computes it: nobody waits for it any more, or the server stops.
   std::function<absl::Status()> wanted = [] { return absl::OkStatus(); };
   AccountPtr account = CurrentAccount();
+  // The dataset that the batch is from, and the numbers of its rows there, int64. Null: the client has sent the batch.
+  std::shared_ptr<const Dataset> dataset = nullptr;
+  Tensor dataset_rows = {};
 };
 
 inline absl::Status LeaderStops() {
@@ -97,7 +100,10 @@ inline size_t OptionalInputs(const Trainer& trainer) { return trainer.options().
 // The rows of a step's batch. INVALID_ARGUMENT, by name: an input is missing, unknown, or of another shape than the model's; inputs
 // have not as many rows each, or none; the batch is too large.
 absl::StatusOr<int64_t> RowsOfBatch(const GroupStep& step);
-// Some rows of such a batch, as views.
+// A batch of the rows, int64 [n], of a dataset, on the host in memory of its own. Errors are those of DatasetBatches.
+absl::StatusOr<NamedTensors> DrawInputs(const HostedModel& hosted, const Trainer& trainer, std::shared_ptr<const Dataset> dataset,
+                                        Tensor rows);
+// Some rows of a batch, as views.
 NamedTensors RowsOf(const NamedTensors& inputs, int64_t first, int64_t count);
 
 // The learning rate that a step brings along. Nothing: the trainer's schedule tells it.

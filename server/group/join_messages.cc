@@ -121,6 +121,8 @@ std::optional<FromMember::Any> FromProto(const v1::JoinRequest& message) {
     case v1::JoinRequest::kMeeting:
     case v1::JoinRequest::kAsk:
     case v1::JoinRequest::kWithdraw:
+    case v1::JoinRequest::kFetch:
+    case v1::JoinRequest::kCopied:
     case v1::JoinRequest::MESSAGE_NOT_SET: break;
   }
   return std::nullopt;
@@ -139,6 +141,8 @@ std::optional<FromLeader::Any> FromProto(const v1::JoinResponse& message) {
     case v1::JoinResponse::kPart:
     case v1::JoinResponse::kMeeting:
     case v1::JoinResponse::kAnswer:
+    case v1::JoinResponse::kDataset:
+    case v1::JoinResponse::kDatasetPart:
     case v1::JoinResponse::MESSAGE_NOT_SET: break;
   }
   return std::nullopt;

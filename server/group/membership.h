@@ -19,6 +19,7 @@
 #include "engine/core/mutex.h"
 #include "gluond/v1/group.grpc.pb.h"
 #include "grpcpp/grpcpp.h"
+#include "server/group/copied_datasets.h"
 #include "server/group/held_model.h"
 #include "server/group/loop.h"
 #include "server/group/message.h"
@@ -87,6 +88,7 @@ class Membership {
   void Cancel(const absl::Status& why, bool tells);
   void CancelNow();
   absl::StatusOr<RankStep> ToStep(const v1::JoinResponse::Step& step);
+  absl::StatusOr<NamedTensors> Draw(const v1::JoinResponse::RowsOf& rows_of, const RankStep& part);
   void Load(std::function<void(absl::Status)> done);
   void LoadNext(std::function<void(absl::Status)> done);
   NamedModels ListModels() const;
@@ -109,6 +111,7 @@ class Membership {
   // The loop's.
   std::unique_ptr<GroupRank> rank_;
   const std::unique_ptr<RelayedOperators> operators_;
+  CopiedDatasets datasets_;
   std::map<std::string, HostedModelPtr> models_;
   std::map<std::string, StateFiles> files_;  // Files of the state that comes.
   Reservation files_memory_;

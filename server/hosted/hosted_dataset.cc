@@ -209,14 +209,8 @@ void HostedDataset::Describe(const std::string& name, v1::Dataset* proto) const 
   proto->set_name(name);
   proto->set_rows(dataset_->rows());
   for (size_t i = 0; i < dataset_->columns().size(); ++i) {
-    const Column& column = dataset_->columns()[i];
     v1::Column* described = proto->add_columns();
-    described->set_name(column.name);
-    described->add_shape(dataset_->rows());
-    for (const int64_t dim : column.row_shape) described->add_shape(dim);
-    described->set_dtype(ToProto(column.dtype));
-    if (column.scale != 1) described->set_scale(column.scale);
-    if (column.shift != 0) described->set_shift(column.shift);
+    server::Describe(*dataset_, dataset_->columns()[i], described);
     if (declared_crcs_[i].has_value()) described->set_crc32c(*declared_crcs_[i]);
   }
   proto->set_bytes(dataset_->bytes());
@@ -225,6 +219,15 @@ void HostedDataset::Describe(const std::string& name, v1::Dataset* proto) const 
   proto->set_etag(etag());
   MutexLock lock(mu_);
   proto->set_stored(stored_);
+}
+
+void Describe(const Dataset& dataset, const Column& column, v1::Column* proto) {
+  proto->set_name(column.name);
+  proto->add_shape(dataset.rows());
+  for (const int64_t dim : column.row_shape) proto->add_shape(dim);
+  proto->set_dtype(ToProto(column.dtype));
+  if (column.scale != 1) proto->set_scale(column.scale);
+  if (column.shift != 0) proto->set_shift(column.shift);
 }
 
 bool HostedDataset::Silent(Clock::duration lease) const {

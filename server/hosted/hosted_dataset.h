@@ -96,6 +96,9 @@ class HostedDataset {
 
 using HostedDatasetPtr = std::shared_ptr<HostedDataset>;
 
+// The column as UploadDataset declares it, without its checksum.
+void Describe(const Dataset& dataset, const Column& column, v1::Column* proto);
+
 // The datasets of a server.
 class Datasets : public Registry<HostedDataset> {
  public:
