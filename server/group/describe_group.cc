@@ -7,6 +7,7 @@
 #include "server/codec/duration.h"
 #include "server/group/group.h"
 #include "server/group/rank.h"
+#include "server/group/shared_datasets.h"
 
 namespace gluond::server {
 
@@ -54,6 +55,7 @@ v1::GetGroupResponse Group::DescribeNow() const {
     member.set_applied(seat.standing.applied);
     if (id != GroupLeader::kOwn) ToProto(now - seat.heard, member.mutable_silent());
     member.set_is_leaving(seat.is_leaving);
+    member.set_copied_bytes(datasets_->BytesOf(id));
   }
   group.set_why_not(WhyNoStep());
   return group;

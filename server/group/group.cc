@@ -14,6 +14,7 @@
 #include "server/group/join_messages.h"
 #include "server/group/meeting.h"
 #include "server/group/rank.h"
+#include "server/group/shared_datasets.h"
 #include "server/rpc/log.h"
 #include "server/wire/wire_message.h"
 
@@ -62,9 +63,10 @@ Group::Group(Runner& runner, Models& models, Options options, GroupLeader leader
       relay_(std::make_shared<CallbackRelay>(models_, options_.hosts)),
       leader_(std::move(leader)),
       known_(models),
-      datasets_(runner.dispatch, loop_, [this](MemberId member, const v1::JoinResponse& message, const Attachments& attachments) {
-        SendTo(member, message, attachments);
-      }) {}
+      datasets_(std::make_unique<SharedDatasets>(
+          runner.dispatch, loop_, [this](MemberId member, const v1::JoinResponse& message, const Attachments& attachments) {
+            SendTo(member, message, attachments);
+          })) {}
 
 Group::~Group() {
   Stop();
@@ -123,7 +125,7 @@ void Group::Enqueue(Group* group, const std::shared_ptr<GroupLoop>& loop, GroupS
       [&](Trainer::OnStep counted) {
         auto queued = std::make_shared<QueuedStep>(std::move(step), *rows, std::move(counted));
         loop->Post([group, queued = std::move(queued)] {
-          if (queued->step.dataset != nullptr) group->datasets_.Use(queued->step.dataset);
+          if (queued->step.dataset != nullptr) group->datasets_->Use(queued->step.dataset);
           group->queue_.Add(queued);
           group->RunNext();
         });
@@ -213,7 +215,7 @@ void Group::On(const GroupLeader::Close& close) {
   const Member closed = std::move(member->second);
   members_.erase(member);
   relay_->Lost(close.member);
-  datasets_.Lost(close.member);
+  datasets_->Lost(close.member);
   const bool is_wanted = close.status.ok();
   if (closed.has_joined) {
     LogEvent(is_wanted ? "group_member_left" : "group_member_lost", is_wanted ? LogLevel::kInfo : LogLevel::kWarning,
@@ -341,7 +343,7 @@ void Group::SendStep(MemberId member, const FromLeader::Command& command) {
   step.set_count(part.step.count);
   if (current_rate_.has_value()) step.set_learning_rate(*current_rate_);
   Attachments attachments;
-  const std::optional<uint64_t> copy = datasets_.NumberOf(member, current_->step.dataset);
+  const std::optional<uint64_t> copy = datasets_->NumberOf(member, current_->step.dataset);
   if (copy.has_value() && part.step.end() > part.step.begin()) {
     const int64_t* const rows = current_->step.dataset_rows.data<int64_t>();
     step.mutable_rows_of()->set_dataset(*copy);
@@ -393,8 +395,8 @@ void Group::HeardNow(const std::shared_ptr<Link>& link, const v1::JoinRequest& m
   }
   const MemberId member = found->first;
   if (message.has_withdraw()) return relay_->Withdraw(member, message.withdraw());
-  if (message.has_fetch()) return datasets_.Heard(member, message.fetch());
-  if (message.has_copied()) return datasets_.Heard(member, message.copied());
+  if (message.has_fetch()) return datasets_->Heard(member, message.fetch());
+  if (message.has_copied()) return datasets_->Heard(member, message.copied());
   if (message.has_meeting()) {
     const std::string& key = message.meeting().key();
     const std::string& value = message.meeting().value();
@@ -414,7 +416,7 @@ void Group::HeardNow(const std::shared_ptr<Link>& link, const v1::JoinRequest& m
   Do(leader_.Heard(member, *word, Clock::now()));
   if (!message.has_hello() || !leader_.seats().contains(member)) return;
   members_.at(member).has_joined = true;
-  datasets_.Joined(member);
+  datasets_->Joined(member);
   LogEvent("group_member_joins", LogLevel::kInfo, absl::StrCat("member ", member, " (", message.hello().name(), ") joins"));
 }
 
@@ -433,7 +435,7 @@ void Group::Ended(const std::shared_ptr<Link>& link) {
     if (found == members_.end()) return;
     const MemberId member = found->first;
     relay_->Lost(member);
-    datasets_.Lost(member);
+    datasets_->Lost(member);
     LogEvent("group_member_lost", LogLevel::kWarning,
              absl::StrCat("member ", member, " (", found->second.name, "): its Join has ended"));
     members_.erase(found);

@@ -29,7 +29,6 @@
 #include "server/group/leader.h"
 #include "server/group/loop.h"
 #include "server/group/ring_transport.h"
-#include "server/group/shared_datasets.h"
 #include "server/rpc/log.h"
 #include "server/rpc/runner.h"
 #include "server/wire/attachments.h"
@@ -41,6 +40,7 @@ class CustomHosts;
 struct MemberCallback;
 class GroupRank;
 class Meeting;
+class SharedDatasets;
 struct RankStep;
 
 class Group {
@@ -151,7 +151,7 @@ class Group {
   std::shared_ptr<Meeting> meeting_;  // The leader's own, of the last generation.
   std::map<MemberId, int> texts_;     // Texts of that ring, which members have told.
   KnownModels known_;
-  SharedDatasets datasets_;
+  const std::unique_ptr<SharedDatasets> datasets_;
   std::map<std::string, std::shared_ptr<PackedModel>> packed_;  // The state as it is now, for members.
   StepQueue queue_;
   std::shared_ptr<QueuedStep> current_;

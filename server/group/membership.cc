@@ -9,6 +9,7 @@
 #include "engine/core/status_macros.h"
 #include "server/codec/duration.h"
 #include "server/codec/tensors_codec.h"
+#include "server/group/copied_datasets.h"
 #include "server/group/group_step.h"
 #include "server/group/join_messages.h"
 #include "server/group/meeting.h"
@@ -39,7 +40,8 @@ Membership::Membership(Runner& runner, Devices& devices, Options options)
       options_(std::move(options)),
       process_(std::random_device()() | uint64_t{1} << 32),
       operators_(std::make_unique<RelayedOperators>(runner_, loop_, [this](const v1::JoinRequest& message) { Say(message); })),
-      datasets_(*devices_.host().allocator, [this](const v1::JoinRequest& message) { Say(message); }),
+      datasets_(
+          std::make_unique<CopiedDatasets>(*devices_.host().allocator, [this](const v1::JoinRequest& message) { Say(message); })),
       files_memory_(Budget::PartOf(runner.memory)) {}
 
 void Membership::Begin() {
@@ -177,7 +179,7 @@ void Membership::JoinWhenOut() {
   files_.clear();
   files_memory_ = Reservation(Budget::PartOf(runner_.memory));
   operators_->Joined();
-  datasets_.Joined();
+  datasets_->Joined();
   rank_->Join();
 }
 
@@ -189,7 +191,7 @@ void Membership::HeardNow(v1::JoinResponse& message) {
     if (file == nullptr) {
       const int64_t bytes = std::max<int64_t>(part.file_bytes(), 0);
       if (const absl::Status charged = files_memory_.Grow(bytes); !charged.ok()) {
-        datasets_.GiveUp();
+        datasets_->GiveUp();
         return Cancel(Annotate(charged, "the state of the group"), /*tells=*/true);
       }
       file = std::make_shared<std::string>();
@@ -202,8 +204,8 @@ void Membership::HeardNow(v1::JoinResponse& message) {
     return;
   }
   if (message.has_answer()) return operators_->Heard(std::move(*message.mutable_answer()));
-  if (message.has_dataset()) return datasets_.Heard(message.dataset());
-  if (message.has_dataset_part()) return datasets_.Heard(std::move(*message.mutable_dataset_part()));
+  if (message.has_dataset()) return datasets_->Heard(message.dataset());
+  if (message.has_dataset_part()) return datasets_->Heard(std::move(*message.mutable_dataset_part()));
   if (message.has_meeting()) {
     if (meeting_ != nullptr) meeting_->Heard(message.meeting().key(), message.meeting().value());
     return;
@@ -287,7 +289,7 @@ absl::StatusOr<RankStep> Membership::ToStep(const v1::JoinResponse::Step& step) 
 }
 
 absl::StatusOr<NamedTensors> Membership::Draw(const v1::JoinResponse::RowsOf& rows_of, const RankStep& part) {
-  ASSIGN_OR_RETURN(std::shared_ptr<const Dataset> dataset, datasets_.Find(rows_of.dataset()));
+  ASSIGN_OR_RETURN(std::shared_ptr<const Dataset> dataset, datasets_->Find(rows_of.dataset()));
   ASSIGN_OR_RETURN(Tensor rows, Tensor::Empty(part.hosted->host_allocator(), {rows_of.rows_size()}, DType::kInt64));
   std::copy(rows_of.rows().begin(), rows_of.rows().end(), rows.data<int64_t>());
   return DrawInputs(*part.hosted, *part.trainer, std::move(dataset), std::move(rows));
@@ -325,7 +327,7 @@ void Membership::LoadNext(std::function<void(absl::Status)> done) {
     const ScopedCustomHost scoped(host, RelayedOperators::kScope);
     FromFiles(name, std::move(*files), devices, most, [this, loop, name, done](absl::StatusOr<HostedModelPtr> made) {
       loop->Post([this, name, done, made = std::move(made)] {
-        if (absl::IsResourceExhausted(made.status())) datasets_.GiveUp();
+        if (absl::IsResourceExhausted(made.status())) datasets_->GiveUp();
         if (!made.ok()) return done(made.status());
         models_[name] = *made;
         LoadNext(done);

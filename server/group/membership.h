@@ -19,7 +19,6 @@
 #include "engine/core/mutex.h"
 #include "gluond/v1/group.grpc.pb.h"
 #include "grpcpp/grpcpp.h"
-#include "server/group/copied_datasets.h"
 #include "server/group/held_model.h"
 #include "server/group/loop.h"
 #include "server/group/message.h"
@@ -30,6 +29,7 @@
 
 namespace gluond::server {
 
+class CopiedDatasets;
 class GroupRank;
 class Meeting;
 struct RankStep;
@@ -111,7 +111,7 @@ class Membership {
   // The loop's.
   std::unique_ptr<GroupRank> rank_;
   const std::unique_ptr<RelayedOperators> operators_;
-  CopiedDatasets datasets_;
+  const std::unique_ptr<CopiedDatasets> datasets_;
   std::map<std::string, HostedModelPtr> models_;
   std::map<std::string, StateFiles> files_;  // Files of the state that comes.
   Reservation files_memory_;

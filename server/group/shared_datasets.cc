@@ -105,6 +105,17 @@ std::optional<uint64_t> SharedDatasets::NumberOf(Member member, const std::share
   return copy != copies->second.end() && copy->second.is_there ? number : std::nullopt;
 }
 
+int64_t SharedDatasets::BytesOf(Member member) const {
+  int64_t bytes = 0;
+  const auto copies = copies_.find(member);
+  if (copies == copies_.end()) return bytes;
+  for (const auto& [number, copy] : copies->second) {
+    const std::shared_ptr<const Dataset> dataset = datasets_.at(number).dataset.lock();
+    if (copy.is_there && dataset != nullptr) bytes += dataset->bytes();
+  }
+  return bytes;
+}
+
 void SharedDatasets::Tick() {
   for (auto next = datasets_.begin(); next != datasets_.end();) {
     const auto shared = next++;

@@ -46,6 +46,8 @@ class SharedDatasets {
   void Heard(Member member, const v1::JoinRequest::Copied& copied);
   // The number by which the member knows its copy. Nothing: it has none, or there is no dataset.
   std::optional<uint64_t> NumberOf(Member member, const std::shared_ptr<const Dataset>& dataset) const;
+  // The bytes of the datasets of which the member has copies.
+  int64_t BytesOf(Member member) const;
   // Tells members which datasets the leader has no more.
   void Tick();
 

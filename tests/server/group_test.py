@@ -180,7 +180,13 @@ class GroupTest(unittest.TestCase):
                 request = training_pb2.TrainStepRequest(model="net", rows=order, batch_size=16)
                 answer = training_pb2.TrainStepResponse.FromString(group.peer.call("TrainingService/TrainStep", request))
                 self.assertEqual((answer.steps, answer.samples), (4, 50))
-                request = training_pb2.TrainRequest(model="net", rows=order, batch_size=16, epochs=3)
+                request = training_pb2.TrainRequest(
+                    model="net",
+                    rows=order,
+                    batch_size=16,
+                    epochs=3,
+                    progress_every={"seconds": 60},  # The last message is of the last epoch, however long all takes.
+                )
                 train = group.peer.channel.unary_stream(
                     "/gluond.v1.TrainingService/Train",
                     lambda message: message.SerializeToString(),
