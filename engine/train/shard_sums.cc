@@ -83,6 +83,8 @@ absl::Status ShardSums::Begin(std::vector<Signature> items, int64_t count, Gradi
   shard_ = 0;
   level_ = 0;
   sums_ = 0;
+  is_zero_ = false;
+  are_zeros_.assign(levels_.size(), false);
   if (reducer == nullptr) return absl::OkStatus();
   std::vector<GradientReducer::View> views;
   for (const Bucket& bucket : buckets_) {
@@ -111,17 +113,26 @@ void ShardSums::MakeBuckets() {
 }
 
 absl::Status ShardSums::AddUp(size_t item) {
-  for (size_t k = 0; k < sums_; ++k) {
-    lane_.LendScratch(&context_);
-    RETURN_IF_ERROR(Copy(At(level_ - k, item).blob(), At(level_ - k - 1, item).blob(), lane_.lanes(), {.add_in = &context_}));
+  bool is_zero = is_zero_;
+  for (size_t from = level_; from > level_ - sums_; --from) {
+    const size_t to = from - 1;
+    if (!is_zero) {
+      lane_.LendScratch(&context_);
+      OpContext* const add_in = are_zeros_[to] ? nullptr : &context_;
+      RETURN_IF_ERROR(Copy(At(from, item).blob(), At(to, item).blob(), lane_.lanes(), {.add_in = add_in}));
+    }
+    is_zero = is_zero && are_zeros_[to];
   }
   return absl::OkStatus();
 }
 
 void ShardSums::Made(size_t item) {
-  if (!status_.ok()) return;
-  status_ = AddUp(item);
-  if (!status_.ok() || reducer_ == nullptr || shard_ + 1 < count_) return;
+  if (status_.ok()) status_ = AddUp(item);
+  if (status_.ok() && shard_ + 1 >= count_) Ended(item);
+}
+
+void ShardSums::Ended(size_t item) {
+  if (reducer_ == nullptr) return;
   const auto bucket =
       std::upper_bound(buckets_.begin(), buckets_.end(), item, [](size_t i, const Bucket& each) { return i < each.last; });
   --bucket->missing;
@@ -134,20 +145,31 @@ void ShardSums::StartBuckets() {
   }
 }
 
+void ShardSums::FillWithZeros(size_t item) {
+  const Tensor sum = At(0, item);
+  if (sum.dtype() == DType::kFloat64) {
+    std::fill_n(sum.data<double>(), sum.Size(), -0.0);
+  } else {
+    std::fill_n(sum.data<float>(), sum.Size(), -0.0F);
+  }
+}
+
 void ShardSums::MadeZeros() {
+  is_zero_ = true;
+  // Nobody has had rows.
+  const bool are_all = shard_ + 1 >= count_ && std::all_of(are_zeros_.begin(), are_zeros_.begin() + static_cast<int64_t>(level_),
+                                                           [](bool is_zero) { return is_zero; });
   for (size_t i = 0; i < items_.size(); ++i) {
-    const Tensor part = At(level_, i);
-    // The zero that changes no number it is added to, -0 among them.
-    if (part.dtype() == DType::kFloat64) {
-      std::fill_n(part.data<double>(), part.Size(), -0.0);
-    } else {
-      std::fill_n(part.data<float>(), part.Size(), -0.0F);
-    }
+    if (are_all) FillWithZeros(i);
     Made(i);
   }
 }
 
 absl::Status ShardSums::EndShard() {
+  bool is_zero = is_zero_;
+  for (size_t to = level_ - sums_; to < level_; ++to) is_zero = is_zero && are_zeros_[to];
+  are_zeros_[level_ - sums_] = is_zero;
+  is_zero_ = false;
   ++shard_;
   level_ = static_cast<size_t>(std::popcount(static_cast<uint64_t>(shard_)));
   sums_ = static_cast<size_t>(std::countr_one(static_cast<uint64_t>(shard_)));

@@ -8,7 +8,8 @@
 //   }
 //
 // The memory is levels of equal layout. A shard writes the level behind the sums that wait for others. An item that is made is
-// added to those of the levels below that have as many shards. So log2(count) + 1 levels are enough, and no item is copied.
+// added to those of the levels below that have as many shards. So log2(count) + 1 levels are enough. A level of zeros alone, those
+// of shards without rows, is remembered as such and costs nothing: what is added to it is copied there.
 
 #ifndef ENGINE_TRAIN_SHARD_SUMS_H_
 #define ENGINE_TRAIN_SHARD_SUMS_H_
@@ -53,7 +54,7 @@ class ShardSums {
   Tensor Part(size_t item) const { return At(level_, item); }
   // The shard has left the item there. EndShard tells errors.
   void Made(size_t item);
-  // The shard has no rows: its items are zeros.
+  // The shard has no rows: its items are zeros, the ones that change no number they are added to, -0 among them.
   void MadeZeros();
   // All items of the shard are made; the next shard begins.
   absl::Status EndShard();
@@ -76,7 +77,11 @@ class ShardSums {
   GradientReducer::View ViewOf(const Bucket& bucket) const;
   // Charges what is reserved and not allocated.
   absl::Status ChargeRest();
+  // Adds the shard's item up, as far as others wait for it.
   absl::Status AddUp(size_t item);
+  void FillWithZeros(size_t item);
+  // An item of the last shard is final.
+  void Ended(size_t item);
   void StartBuckets();
 
   Lane& lane_;
@@ -89,9 +94,11 @@ class ShardSums {
   std::shared_ptr<Buffer> rest_;  // Charged for them beside the levels.
   int64_t count_ = 0;
 
-  int64_t shard_ = 0;  // The shard under way,
-  size_t level_ = 0;   // which writes this level
-  size_t sums_ = 0;    // and is the end of so many sums.
+  int64_t shard_ = 0;            // The shard under way,
+  size_t level_ = 0;             // which writes this level
+  size_t sums_ = 0;              // and is the end of so many sums.
+  bool is_zero_ = false;         // Its items are zeros that nobody has written,
+  std::vector<bool> are_zeros_;  // and so are those of these levels.
   OpContext context_;
   absl::Status status_;
   std::vector<Bucket> buckets_;

@@ -40,7 +40,7 @@ class CopiedDatasets {
   absl::StatusOr<std::shared_ptr<const Dataset>> Find(uint64_t number) const;
 
  private:
-  // What makes a dataset the same in another Join: the serialized columns, with their checksums.
+  // The serialized columns, with their checksums, make a dataset the same in another Join.
   using Columns = std::string;
   struct Coming {
     uint64_t number = 0;

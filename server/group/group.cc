@@ -143,6 +143,7 @@ absl::Status Group::WhyNot(const QueuedStep& step) const {
   if (hosted != models_.Find(hosted->model().name()).value_or(nullptr)) {
     return absl::AbortedError("the model was deleted, or another has taken its name, before the step began");
   }
+  RETURN_IF_ERROR(known_.WhyLate(hosted->model().name()));
   if (hosted->trainer() == step.step.trainer) return absl::OkStatus();
   return absl::AbortedError("the model has got another trainer before the step began; train again with that one");
 }
@@ -225,7 +226,7 @@ void Group::On(const GroupLeader::Close& close) {
 }
 
 void Group::On(const GroupLeader::Answer& answer) {
-  if (current_ != nullptr && std::exchange(current_->was_changed, false)) {
+  if (current_ != nullptr && !answer.status.ok() && current_->was_changed) {
     if (++current_->tries < QueuedStep::kMostTries) {
       queue_.Again(std::exchange(current_, nullptr));
     } else {
@@ -318,6 +319,7 @@ void Group::SendStep(MemberId member, const FromLeader::Command& command) {
   const std::string& name = part.hosted->model().name();
   if (member == GroupLeader::kOwn) {  // The first of all.
     current_rate_ = RateOf(*part.trainer);
+    current_->was_changed = false;
     const absl::StatusOr<uint64_t> edits = known_.Edits(name);
     // The strand asks after all changes that came before the step.
     part.condition = [queued = current_, edits, rate = current_rate_]() -> absl::Status {
@@ -368,8 +370,8 @@ void Group::Tell(MemberId from, const std::string& key, const std::string& value
 
 // Members.
 
-void Group::Heard(const std::shared_ptr<Link>& link, v1::JoinRequest message) {
-  loop_->Post([this, link, message = std::move(message)] { HeardNow(link, message); });
+void Group::Heard(const std::shared_ptr<Link>& link, v1::JoinRequest message, std::shared_ptr<Reservation> memory) {
+  loop_->Post([this, link, message = std::move(message), memory = std::move(memory)] { HeardNow(link, message); });
 }
 
 void Group::Asked(const std::shared_ptr<Link>& link, std::shared_ptr<MemberCallback> asked) {
@@ -456,8 +458,12 @@ void Group::Tick() {
     }
     if (!why_not.ok() && leader_.Withdraw()) EndCurrent(why_not);
   }
+  // A client's operator may not answer for minutes, and other steps wait.
+  if (current_ != nullptr && current_->step.cancellation != nullptr && !current_->step.cancellation->Check().ok())
+    own_->GiveUpStep();
   // A rank that computes for ever would keep all others.
   own_->GiveUpSums(now - GroupLeader::kPatience * options_.leader.timeout);
+  own_->GiveUpLate(now - options_.leader.timeout);
   Do(leader_.Tick(now));
   RunNext();
   while (!recent_.empty() && now - recent_.front().first > kRecent) recent_.pop_front();

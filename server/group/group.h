@@ -22,6 +22,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "engine/runtime/budget.h"
 #include "engine/train/trainer.h"
 #include "gluond/v1/group.pb.h"
 #include "server/group/group_step.h"
@@ -85,7 +86,8 @@ class Group {
   void Stop();
 
   // For links.
-  void Heard(const std::shared_ptr<Link>& link, v1::JoinRequest message);
+  // `memory` pays for the message until it is handled.
+  void Heard(const std::shared_ptr<Link>& link, v1::JoinRequest message, std::shared_ptr<Reservation> memory);
   void Asked(const std::shared_ptr<Link>& link, std::shared_ptr<MemberCallback> asked);
   void Ended(const std::shared_ptr<Link>& link);
 

@@ -17,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "engine/nn/strand.h"
 #include "engine/runtime/account.h"
+#include "engine/runtime/cancellation.h"
 #include "engine/runtime/fair_order.h"
 #include "engine/train/trainer.h"
 #include "server/hosted/hosted_model.h"
@@ -30,6 +31,8 @@ struct GroupStep {
   ScopedCondition::Condition condition = nullptr;
   // The error with which the step is to end as long as no rank computes it: nobody waits for it any more, or the server stops.
   std::function<absl::Status()> wanted = [] { return absl::OkStatus(); };
+  // Nobody waits for it any more: ranks that compute it give it up. May be null.
+  std::shared_ptr<Cancellation> cancellation = nullptr;
   AccountPtr account = CurrentAccount();
   // The dataset that the batch is from, and the numbers of its rows there, int64. Null: the client has sent the batch.
   std::shared_ptr<const Dataset> dataset = nullptr;
@@ -55,7 +58,7 @@ struct QueuedStep final : Work {
 
   GroupStep step;
   const int64_t rows;
-  bool was_changed = false;               // The model was changed otherwise before the step began: the step is tried again,
+  std::atomic<bool> was_changed = false;  // The model was changed otherwise before the step began: the step is tried again,
   int tries = 0;                          // but not for ever.
   std::optional<FairOrder::Piece> piece;  // Its place in the order, while it is taken.
 

@@ -19,17 +19,6 @@ constexpr char kDirectory[] = "/group";
 constexpr char kName[] = "model";
 constexpr char kSums[] = "/sums.safetensors";
 
-// On the model's strand, or after it. Empty for a model of another device than a CPU, which a group does not train.
-NamedTensors SumsOf(const Model& model) {
-  NamedTensors sums;
-  if (model.options().lane->device().type != DeviceType::kCpu) return sums;
-  for (size_t i = 0; i < model.parameters().size(); ++i) {
-    const LiveParameter& parameter = model.parameters()[i];
-    if (parameter.grad_req == GradReq::kAdd && parameter.grad.defined()) sums.push_back({parameter.name, parameter.grad});
-  }
-  return sums;
-}
-
 // Copies the sums of a file into a model that nobody else has yet.
 absl::Status TakeSums(absl::string_view file, Model& model, Allocator& host_allocator) {
   absl::StatusOr<Safetensors> read = ReadSafetensors(file, host_allocator);
@@ -44,18 +33,6 @@ absl::Status TakeSums(absl::string_view file, Model& model, Allocator& host_allo
   }
   return absl::OkStatus();
 }
-
-// The models that are being held. The last one that lets go of this tells.
-class Holding {
- public:
-  explicit Holding(std::function<void(HeldModels)> done) : done_(std::move(done)) {}
-  ~Holding() { done_(std::move(models)); }
-
-  HeldModels models;  // Each is written by its own model's lane.
-
- private:
-  const std::function<void(HeldModels)> done_;
-};
 
 // The tensors alone.
 int64_t BytesOf(const HeldModel& model) {
@@ -86,26 +63,6 @@ uint32_t AddTensors(const NamedTensors& tensors, uint32_t crc) {
 
 }  // namespace
 
-void HoldModels(NamedModels models, std::function<void(HeldModels)> done) {
-  const auto holding = std::make_shared<Holding>(std::move(done));
-  for (auto& [name, hosted] : models) {
-    HeldModel& model = holding->models.emplace_back();
-    model.name = std::move(name);
-    model.edits = hosted->state_edits();
-    model.hosted = std::move(hosted);
-  }
-  for (size_t i = 0; i < holding->models.size(); ++i) {
-    holding->models[i].hosted->Snapshot([holding, i](absl::StatusOr<Checkpoint> checkpoint) {
-      HeldModel& model = holding->models[i];
-      model.status = checkpoint.status();
-      model.was_edited = model.edits != model.hosted->state_edits();
-      if (!checkpoint.ok()) return;
-      model.checkpoint = *std::move(checkpoint);
-      model.sums = SumsOf(model.hosted->model());  // No other call has begun since.
-    });
-  }
-}
-
 uint32_t Checksum(const HeldModels& models) {
   uint32_t crc = 0;
   for (const HeldModel& model : models) {
@@ -126,10 +83,16 @@ uint32_t Checksum(const HeldModels& models) {
 NamedModels KnownModels::List() const {
   NamedModels models;
   for (auto& [name, hosted] : models_.List()) {
-    if (hosted->virtual_shards().has_value()) models.emplace_back(name, std::move(hosted));
+    if (hosted->virtual_shards().has_value() && WhyLate(name).ok()) models.emplace_back(name, std::move(hosted));
   }
   std::sort(models.begin(), models.end());
   return models;
+}
+
+absl::Status KnownModels::WhyLate(const std::string& name) const {
+  const auto unheld = unheld_.find(name);
+  const bool is_late = unheld != unheld_.end() && unheld->second.is_late != nullptr && *unheld->second.is_late;
+  return is_late ? unheld->second.status : absl::OkStatus();
 }
 
 bool KnownModels::HasChanged(const std::string& name, const HostedModelPtr& hosted, uint64_t edits) const {
@@ -138,12 +101,12 @@ bool KnownModels::HasChanged(const std::string& name, const HostedModelPtr& host
 }
 
 bool KnownModels::Take(HeldModels& held, bool is_all, uint64_t number) {
-  if (is_all) unheld_.clear();
+  if (is_all) std::erase_if(unheld_, [this](const auto& unheld) { return WhyLate(unheld.first).ok(); });
   bool has_changed = false;
   std::erase_if(held, [&](const HeldModel& model) {
     if (model.status.ok()) return false;
     LogEvent("group_model_not_held", LogLevel::kError, absl::StrCat("model '", model.name, "': ", model.status.message()));
-    unheld_[model.name] = model.status;
+    unheld_[model.name] = {model.status, model.is_late};
     has_changed |= !is_all;  // All are held next, and the group goes on without this one.
     return true;
   });
@@ -172,7 +135,7 @@ void KnownModels::Applied(const std::string& name, uint64_t number) {
 absl::StatusOr<uint64_t> KnownModels::Edits(const std::string& name) const {
   if (const auto known = known_.find(name); known != known_.end()) return known->second.edits;
   const auto unheld = unheld_.find(name);
-  return unheld != unheld_.end() ? unheld->second : absl::AbortedError("the members do not know the model yet; try again");
+  return unheld != unheld_.end() ? unheld->second.status : absl::AbortedError("the members do not know the model yet; try again");
 }
 
 absl::StatusOr<StateFiles> PackedModel::Files() {

@@ -4,6 +4,7 @@
 #ifndef SERVER_GROUP_HELD_MODEL_H_
 #define SERVER_GROUP_HELD_MODEL_H_
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -31,13 +32,12 @@ struct HeldModel {
   uint64_t edits = 0;       // HostedModel::state_edits, or fewer where
   bool was_edited = false;  // the model was changed at that moment.
   absl::Status status;      // The snapshot's.
-  Checkpoint checkpoint;    // Shares the parameters' memory,
-  NamedTensors sums;        // as these, the gradients of grad_req add, which steps add to.
+  // Whether its turn has not come yet: it is held without a snapshot. Null: it has come.
+  std::shared_ptr<std::atomic<bool>> is_late = nullptr;
+  Checkpoint checkpoint;  // Shares the parameters' memory,
+  NamedTensors sums;      // as these, the gradients of grad_req add, which steps add to.
 };
 using HeldModels = std::vector<HeldModel>;  // By name.
-
-// Takes hold of the models. `done` is called once, on any thread.
-void HoldModels(NamedModels models, std::function<void(HeldModels)> done);
 
 // A checksum of all values, states and counters that steps depend on, but the learning rate: each step brings that along. Takes as
 // long as reading them.
@@ -48,8 +48,10 @@ class KnownModels {
  public:
   explicit KnownModels(const Models& models) : models_(models) {}
 
-  // The group's models, by name.
+  // The group's models, by name, but for those that are late.
   NamedModels List() const;
+  // UNAVAILABLE: the model is late.
+  absl::Status WhyLate(const std::string& name) const;
   // Whether the model, which has so many edits, is another one than its members know.
   bool HasChanged(const std::string& name, const HostedModelPtr& hosted, uint64_t edits) const;
   // The members know the models as they are held, all of the group's or some. The change that has made them so is number `number`.
@@ -71,7 +73,11 @@ class KnownModels {
 
   const Models& models_;
   std::map<std::string, Known> known_;
-  std::map<std::string, absl::Status> unheld_;
+  struct Unheld {
+    absl::Status status;
+    std::shared_ptr<std::atomic<bool>> is_late;
+  };
+  std::map<std::string, Unheld> unheld_;
 };
 
 // The files of a live checkpoint, by path.

@@ -50,13 +50,13 @@ void JoinStream::Receive(const Slices& message, int64_t bytes) {
   }
   v1::JoinRequest request;
   Attachments attachments;
-  Reservation memory = NewReservation();
+  const auto memory = std::make_shared<Reservation>(NewReservation());
   const absl::Status status =
-      ParseMessage(message, &request, &attachments, [&memory](int64_t parsed) { return memory.Grow(parsed); });
+      ParseMessage(message, &request, &attachments, [&memory](int64_t parsed) { return memory->Grow(parsed); });
   if (!status.ok()) return End(status);
   if (request.has_ask()) return Ask(std::move(*request.mutable_ask()), std::move(attachments), bytes);
   if (!attachments.empty()) return End(Invalid("a field of the message is too long; members say short words"));
-  group_->Heard(Self(), std::move(request));
+  group_->Heard(Self(), std::move(request), memory);
   Read();
 }
 

@@ -28,25 +28,31 @@ void GroupRank::Do(GroupMember::Deeds deeds) {
 
 void GroupRank::TellStanding(NamedModels models, bool is_all) {
   held_.clear();
-  HoldModels(std::move(models), [this, is_all, loop = parts_.loop, &dispatch = parts_.runner.dispatch](HeldModels held) {
-    const auto shared = std::make_shared<HeldModels>(std::move(held));
-    loop->Post([this, is_all, loop, &dispatch, shared] {
-      for (const HeldModel& model : *shared) {
-        if (parts_.has_changed == nullptr && !model.status.ok()) return Do(member_.Failed(model.status));
-      }
-      if (parts_.has_changed != nullptr && parts_.has_changed(*shared, is_all)) member_.Changed();
-      dispatch.Run(Weight::kHeavy, [this, is_all, loop, shared] {
-        const uint32_t crc = Checksum(*shared);
-        // Members are sent the state of a leader without a ring. A hold that nobody needs costs a copy at the next step.
-        const bool keeps = is_all && parts_.has_changed != nullptr;
-        if (!keeps) shared->clear();
-        loop->Post([this, shared, crc] {
-          held_ = std::move(*shared);
-          Do(member_.Stands(crc));
+  held_since_ = Clock::now();
+  holding_ =
+      Holding::Begin(std::move(models), [this, is_all, loop = parts_.loop, &dispatch = parts_.runner.dispatch](HeldModels held) {
+        const auto shared = std::make_shared<HeldModels>(std::move(held));
+        loop->Post([this, is_all, loop, &dispatch, shared] {
+          for (const HeldModel& model : *shared) {
+            if (parts_.has_changed == nullptr && !model.status.ok()) return Do(member_.Failed(model.status));
+          }
+          if (parts_.has_changed != nullptr && parts_.has_changed(*shared, is_all)) member_.Changed();
+          dispatch.Run(Weight::kHeavy, [this, is_all, loop, shared] {
+            const uint32_t crc = Checksum(*shared);
+            // Members are sent the state of a leader without a ring. A hold that nobody needs costs a copy at the next step.
+            const bool keeps = is_all && parts_.has_changed != nullptr;
+            if (!keeps) shared->clear();
+            loop->Post([this, shared, crc] {
+              held_ = std::move(*shared);
+              Do(member_.Stands(crc));
+            });
+          });
         });
       });
-    });
-  });
+}
+
+void GroupRank::GiveUpLate(Clock::time_point since) {
+  if (holding_ != nullptr && held_since_ <= since) std::exchange(holding_, nullptr)->GiveUpLate();
 }
 
 void GroupRank::GiveUpSums(Clock::time_point since) {

@@ -21,6 +21,7 @@
 #include "engine/train/sharded_step.h"
 #include "engine/train/trainer.h"
 #include "server/group/held_model.h"
+#include "server/group/holding.h"
 #include "server/group/loop.h"
 #include "server/group/member.h"
 #include "server/group/ring.h"
@@ -79,6 +80,13 @@ class GroupRank {
   const GroupMember& member() const { return member_; }
   // The sums of a step that this process has waited for since then are given up: the ring is broken.
   void GiveUpSums(Clock::time_point since);
+  // Models that this process has been waiting for since then, to hold them, are left out. For the leader: clients may keep a model's
+  // lane, and a member's models have no other calls than steps.
+  void GiveUpLate(Clock::time_point since);
+  // The step that is being computed fails, if this process has not yet computed its part.
+  void GiveUpStep() {
+    if (computes_) cancellation_->Cancel();
+  }
   // With the leader: the models as they are where it stands without a ring; otherwise none.
   const HeldModels& held() const { return held_; }
   void ForgetHeld() { held_.clear(); }
@@ -115,6 +123,8 @@ class GroupRank {
   const std::chrono::milliseconds timeout_;
   GroupMember member_;
   HeldModels held_;
+  std::shared_ptr<Holding> holding_;  // The last one,
+  Clock::time_point held_since_;      // and its beginning.
 
   std::string ring_name_, ring_key_;
   std::shared_ptr<Rendezvous> rendezvous_;

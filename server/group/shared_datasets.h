@@ -55,7 +55,7 @@ class SharedDatasets {
   struct Shared {
     std::weak_ptr<const Dataset> dataset;
     bool is_summed = false;                 // The checksums are known, or being computed.
-    std::optional<v1::JoinResponse> offer;  // What members are told, once the checksums are known.
+    std::optional<v1::JoinResponse> offer;  // The word to members, once the checksums are known.
   };
   // A member's copy, as far as the leader has sent it.
   struct Copy {
@@ -64,7 +64,7 @@ class SharedDatasets {
     bool is_there = false;
   };
 
-  // Computes what members are told of the dataset, and tells them.
+  // Computes the checksums of the dataset, and offers it to members.
   void Sum(uint64_t number, Shared& shared);
   void Offer(Member member, const Shared& shared) const;
   std::optional<uint64_t> Find(const std::shared_ptr<const Dataset>& dataset) const;
@@ -74,7 +74,7 @@ class SharedDatasets {
   const Send send_;
   std::map<uint64_t, Shared> datasets_;  // By number.
   uint64_t last_ = 0;
-  std::map<Member, std::map<uint64_t, Copy>> copies_;  // Of members that have joined.
+  std::map<Member, std::map<uint64_t, Copy>> copies_;  // By members that have joined.
 };
 
 }  // namespace gluond::server

@@ -127,10 +127,11 @@ class Stepper {
  private:
   GroupStep ToGroup(Of of, NamedTensors inputs) const {
     // The step may wait for other servers, for ever: a server that stops does not wait with it.
-    auto wanted = [&calls = calls_, cancellation = std::move(of.cancellation)] {
+    auto wanted = [&calls = calls_, cancellation = of.cancellation] {
       return calls.draining() ? Draining() : cancellation->Check();
     };
-    return {std::move(of.hosted), std::move(of.trainer), std::move(inputs), std::move(of.condition), std::move(wanted)};
+    return {std::move(of.hosted),    std::move(of.trainer), std::move(inputs),
+            std::move(of.condition), std::move(wanted),     std::move(of.cancellation)};
   }
   template <class Begin>
   static void Change(const Of& of, Trainer::OnStep done, const Begin& begin) {

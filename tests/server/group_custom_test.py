@@ -2,14 +2,16 @@
 
 import contextlib
 import threading
+import time
 import unittest
 
 import grpc
 
+from gluond.v1 import training_pb2
 from tests import case_runner
 from tests.server import group_operators
 from tests.server.group_operators import OperatorsOfClient, define
-from tests.server.group_processes import GroupOfServers, batches, tensor
+from tests.server.group_processes import GroupOfServers, batches, layer, tensor
 from tests.server.group_servers import kill
 
 SHAPE = [10, 8]
@@ -126,6 +128,74 @@ class GroupCustomTest(unittest.TestCase):
             client.go_on()
             step.join()
             self.assertEqual(group.bits("net"), expected)
+
+    @contextlib.contextmanager
+    def silent(self, timeout):
+        """A group with a model `net`, whose client answers no forward pass, and `other` of nobody's operators."""
+        with GroupOfServers(most=2, timeout=timeout) as group, OperatorsOfClient(group.leader.address) as client:
+            group.add_member()
+            group.await_ranks(2)
+            define(group, "net", 2)
+            group.define("other", layer("Dense", units=4), SHAPE, 2)
+            for model in ("net", "other"):
+                group.step(model, batches(SHAPE, 1)[0])
+            yield group, client
+
+    def test_a_silent_operator_in_a_prediction_keeps_no_other_model(self):
+        batch = batches(SHAPE, 1)[0]
+        with self.silent("500ms") as (group, client):
+            wait = client.hold_forwards(1)
+            request = training_pb2.EvaluateRequest(model="net", inputs=batch)
+            evaluate = threading.Thread(target=lambda: group.peer.call("TrainingService/Evaluate", request, 60))
+            evaluate.start()
+            wait()
+            kill(group.members[0])  # All models are held for the next generation.
+            group.step("other", batch)
+            refused = self.refused(group, batch)
+            self.assertEqual(refused.code(), grpc.StatusCode.UNAVAILABLE)
+            self.assertIn("another call of the model has not ended", refused.details())
+            group.add_member()
+            group.await_ranks(2)
+            group.step("other", batch)
+            client.go_on()
+            evaluate.join()
+            self.take_once_it_can(group, batch)
+            group.step("other", batch)
+
+    def take_once_it_can(self, group, batch):
+        """A step of a model that the group has gone on without."""
+        end = time.monotonic() + 30
+        while True:
+            try:
+                return group.step("net", batch)
+            except grpc.RpcError as error:
+                if error.code() != grpc.StatusCode.UNAVAILABLE or time.monotonic() > end:
+                    raise
+
+    def test_a_step_whose_client_has_gone_keeps_nobody(self):
+        batch = batches(SHAPE, 1)[0]
+        with self.silent("2s") as (group, client):
+            before = group.bits("net")
+            wait = client.hold_forwards(2)
+            gone = []
+            request = training_pb2.TrainStepRequest(model="net", inputs=batch)
+
+            def step():
+                try:
+                    group.peer.call("TrainingService/TrainStep", request, 3)
+                except grpc.RpcError as error:
+                    gone.append(error.code())
+
+            thread = threading.Thread(target=step)
+            thread.start()
+            numbers = wait()
+            group.step("other", batch)  # Waits for the one before, and no longer.
+            client.await_cancelled(numbers)
+            thread.join()
+            self.assertEqual(gone, [grpc.StatusCode.DEADLINE_EXCEEDED])
+            client.go_on()
+            self.assertEqual(group.bits("net"), before)
+            group.step("net", batch)
 
     def test_members_know_no_credential(self):
         with self.with_members(2, 1) as group, OperatorsOfClient(group.leader.address):
