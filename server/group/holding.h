@@ -1,5 +1,5 @@
-// Holding: takes hold of models as they are between two calls, each on its own strand. A strand may be taken by a call that does not
-// end for long, as one whose client does not answer for its operator; such a model can be left out.
+// Holding: takes hold of models as they are between two calls, each on its own strand. A call may keep a strand for minutes, as one
+// whose client does not answer for its operator. Such a model can be left out.
 
 #ifndef SERVER_GROUP_HOLDING_H_
 #define SERVER_GROUP_HOLDING_H_
