@@ -35,6 +35,7 @@
 #include "server/start/cpu_check.h"
 #include "server/start/cuda_plugin.h"
 #include "server/start/memory.h"
+#include "server/start/operator_libraries.h"
 #include "server/start/protocol.h"
 #include "server/start/signals.h"
 #include "server/start/standard_output.h"
@@ -109,6 +110,9 @@ ABSL_FLAG(std::string, metrics_token_file, "",
           "A file with a token, which may change: /metrics is for those who send it (Authorization: Bearer TOKEN).");
 ABSL_FLAG(std::string, devices, "auto", "auto (every GPU found, then the CPU), cpu, gpu:0, or a list, the default first.");
 ABSL_FLAG(std::string, cuda_plugin, "", "libgluond_cuda.so. Empty: looked for beside the server, in ../lib and ../ops.");
+ABSL_FLAG(std::vector<std::string>, operator_library, {},
+          "Shared objects with operators that people outside of gluond have written, with commas (docs/operator_library.md). Their "
+          "code is a part of the server.");
 ABSL_FLAG(std::string, tf32, "conv",
           "Where a GPU may multiply float32 as TF32, with 10 bits of fraction: conv (convolutions), all, or none.");
 ABSL_FLAG(bool, deterministic, true, "Whether a GPU's convolutions give the same bits each time; else they may be faster.");
@@ -303,9 +307,10 @@ absl::Status AddLogs(ServerOptions* options) {
 }
 
 // The exit status of a server that has listened.
-absl::StatusOr<int> Main() {
+absl::StatusOr<int> Main(std::vector<OperatorLibrary> libraries) {
   RETURN_IF_ERROR(CheckCpu());
   ServerOptions options;
+  options.operator_libraries = std::move(libraries);
   options.address = absl::GetFlag(FLAGS_address);
   options.devices = absl::GetFlag(FLAGS_devices);
   options.cpu_threads = absl::GetFlag(FLAGS_cpu_threads);
@@ -402,11 +407,17 @@ int Run(int argc, char** argv) {
     LogRefusedStart(absl::StrCat("'", rest[1], "' is no flag; --help lists them"));
     return 2;
   }
+  // Child processes load them first: before there are threads.
+  absl::StatusOr<std::vector<OperatorLibrary>> libraries = LoadOperatorLibraries(absl::GetFlag(FLAGS_operator_library));
+  if (!libraries.ok()) {
+    LogRefusedStart(libraries.status().message());
+    return 1;
+  }
   CatchSignals();
   LogGrpcToStderr();
   FreedMemory freed;
   const Sweeper sweeper("freed-memory", [&freed] { freed.Sweep(); });
-  const absl::StatusOr<int> exit_status = Main();
+  const absl::StatusOr<int> exit_status = Main(*std::move(libraries));
   if (!exit_status.ok()) LogRefusedStart(exit_status.status().message());
   FlushLogs(kLastWords);
   return exit_status.value_or(1);

@@ -22,6 +22,7 @@
 #include "server/start/checkpoint_schedule.h"
 #include "server/start/connection_life.h"
 #include "server/start/limits.h"
+#include "server/start/operator_libraries.h"
 
 namespace gluond::server {
 
@@ -30,7 +31,8 @@ struct ServerOptions {
   std::string devices = "auto";
   int cpu_threads = 0;                     // 0: one for each processor.
   int serve_share = Devices::kServeShare;  // As of Devices::Open.
-  std::string store_dir;                   // Empty: no checkpoints.
+  std::vector<OperatorLibrary> operator_libraries;  // As they are loaded, for people.
+  std::string store_dir;                            // Empty: no checkpoints.
   TlsFiles tls;                            // On TCP. Empty: no encryption.
   std::string identities;                  // The file of those who may call. Empty, without tls.client_authority: everybody may.
   JwtOptions jwt;                          // Without its keys no JSON Web Token says who calls.

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "engine/core/mutex.h"
@@ -31,6 +32,9 @@ std::string Started(const Server& server, const ServerOptions& options) {
     const int threads = place->lanes->compute_threads();
     if (threads > 0) absl::StrAppend(&text, ", ", threads, " threads");
     absl::StrAppend(&text, ", up to ", place->budget->limit() >> 20, " MiB of tensors\n");
+  }
+  for (const OperatorLibrary& library : options.operator_libraries) {
+    absl::StrAppend(&text, "  operators of ", library.path, ": ", absl::StrJoin(library.operators, ", "), "\n");
   }
   const std::string store = options.store_dir.empty() ? "none can be saved (set --store_dir)" : options.store_dir;
   absl::StrAppend(&text, "  checkpoints: ", store, "\n  limits: --max_message_bytes=", options.limits.max_message_bytes,

@@ -36,6 +36,7 @@ MAY_IMPORT = {
     "engine/store": {"engine/core", "engine/runtime", "engine/nn", "engine/train"},
     "ops": {"engine/core", "ops/kernel"},
     "ops/kernel": {"engine/core"},
+    "ops/library": {"engine/core"},
     "client/cpp": {"proto"},
     "client/python": {"client/cpp", "proto"},
     "client/cli": {"bazel", "proto", "client/cpp"},
@@ -65,6 +66,7 @@ for _room, _below in SERVER.items():
     MAY_IMPORT[f"server/{_room}"] = {"proto"} | ENGINE | {f"server/{name}" for name in _below}
 for _room in ("start", "sight"):
     MAY_IMPORT[f"server/{_room}"] |= {"bazel"}  # The commit.
+MAY_IMPORT["server/start"] |= {"ops/library"}  # Operators of others' libraries.
 MAY_IMPORT["server/start"] |= {"ops/kernel"}  # The names that the GPU's plugin exports, and what the processor is good for.
 MAY_IMPORT["server"] = {"ops"} | ENGINE | {f"server/{name}" for name in SERVER}
 EVERYTHING = "tests"  # This room may import all others, and name any library.
