@@ -160,7 +160,7 @@ typedef struct gluond_sizes {
 // The facts of an operator. Zeros stand for what it does not have.
 typedef struct gluond_op_facts {
   gluond_sizes sizes;       // GLUOND_SIZES.
-  const char* name;         // [A-Za-z_][A-Za-z0-9_]*, at most 64 characters, and no operator's that there is. A first _ hides it.
+  const char* name;         // [A-Za-z_][A-Za-z0-9_]*, at most 64 characters. _backward... is for gradients: no client may call it.
   const char* description;  // UTF-8, as all texts.
 
   const gluond_input* inputs;

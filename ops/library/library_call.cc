@@ -2,16 +2,31 @@
 
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "engine/core/text.h"
 
 namespace gluond::ops {
 
-absl::Status ToStatus(int32_t code, const gluond_error& error) {
+namespace {
+
+// A library's text may be anything, and a status goes into messages: one line of UTF-8.
+std::string Readable(std::string text) {
   constexpr size_t kMostText = 1024;
-  const std::string text = error.text.empty() ? "the library does not say why" : Excerpt(error.text, kMostText);
+  if (text.empty()) return "the library does not say why";
+  if (text.size() > kMostText || !IsUtf8(text)) return Excerpt(text, kMostText);
+  for (char& c : text) {
+    if (absl::ascii_iscntrl(static_cast<unsigned char>(c))) c = ' ';
+  }
+  return text;
+}
+
+}  // namespace
+
+absl::Status ToStatus(int32_t code, const gluond_error& error) {
+  if (code == GLUOND_OK) return absl::OkStatus();
+  const std::string text = Readable(error.text);
   switch (code) {
-    case GLUOND_OK: return absl::OkStatus();
     case GLUOND_INVALID_ARGUMENT: return absl::InvalidArgumentError(text);
     case GLUOND_RESOURCE_EXHAUSTED: return absl::ResourceExhaustedError(text);
     case GLUOND_FAILED_PRECONDITION: return absl::FailedPreconditionError(text);

@@ -1,6 +1,7 @@
 #include "ops/library/library_rules.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -83,6 +84,13 @@ void RunInParallel(const gluond_run* run, int64_t n, int64_t grain, void (*body)
   threads->ParallelFor(n, std::max<int64_t>(grain, 1), [=](int64_t begin, int64_t end) { body(user, begin, end); });
 }
 
+// The gradient of an input has the input's shape and type, or the graph is refused. In a program this shares the memory.
+absl::StatusOr<NodeEntry> OfTheInputsShape(const NodePtr& node, size_t i, const NodeEntry& gradient) {
+  ASSIGN_OR_RETURN(NodePtr same, TryMakeNode("_identity_with_attr_like_rhs", absl::StrCat(node->name(), "_backward", i),
+                                             {gradient, node->inputs[i]}));
+  return NodeEntry{std::move(same), 0};
+}
+
 }  // namespace
 
 FInferShape LibraryShapes(const LibraryFacts& facts) {
@@ -132,6 +140,10 @@ FGradient LibraryGradient(const LibraryFacts& facts) {
     const int32_t code = gradient(&CallOf(node->attrs), &graph, &error);
     RETURN_IF_ERROR(graph.status);
     RETURN_IF_ERROR(ToStatus(code, error));
+    for (size_t i = 0; i < graph.gradients.size(); ++i) {
+      if (!graph.gradients[i]) continue;
+      ASSIGN_OR_RETURN(graph.gradients[i], OfTheInputsShape(node, i, graph.gradients[i]));
+    }
     return std::move(graph.gradients);
   };
 }
