@@ -289,6 +289,9 @@ absl::Status AddGroup(ServerOptions* options) {
   group.gloo_plugin = absl::GetFlag(FLAGS_gloo_plugin);
   group.token_file = absl::GetFlag(FLAGS_group_token_file);
   group.authority = absl::GetFlag(FLAGS_group_ca);
+  for (const OperatorLibrary& library : options->operator_libraries) {
+    absl::StrAppend(&group.libraries, group.libraries.empty() ? "" : " ", library.digest);
+  }
   constexpr int64_t kLeastTimeout = 100, kMostTimeout = 3'600'000;
   return CheckInRange("--group_timeout in milliseconds", group.timeout.count(), kLeastTimeout, kMostTimeout);
 }

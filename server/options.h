@@ -29,15 +29,15 @@ namespace gluond::server {
 struct ServerOptions {
   std::string address;  // "127.0.0.1:50051", "unix:PATH"; empty: in process only, for tests.
   std::string devices = "auto";
-  int cpu_threads = 0;                     // 0: one for each processor.
-  int serve_share = Devices::kServeShare;  // As of Devices::Open.
+  int cpu_threads = 0;                              // 0: one for each processor.
+  int serve_share = Devices::kServeShare;           // As of Devices::Open.
   std::vector<OperatorLibrary> operator_libraries;  // As they are loaded, for people.
   std::string store_dir;                            // Empty: no checkpoints.
-  TlsFiles tls;                            // On TCP. Empty: no encryption.
-  std::string identities;                  // The file of those who may call. Empty, without tls.client_authority: everybody may.
-  JwtOptions jwt;                          // Without its keys no JSON Web Token says who calls.
-  bool strict_ownership = false;           // Only who made a thing may change it (identity/owners.h). Needs to know who calls.
-  std::string tenants;                     // The file of the tenants. Empty: there is the default one alone. Needs identities.
+  TlsFiles tls;                                     // On TCP. Empty: no encryption.
+  std::string identities;         // The file of those who may call. Empty, without tls.client_authority: everybody may.
+  JwtOptions jwt;                 // Without its keys no JSON Web Token says who calls.
+  bool strict_ownership = false;  // Only who made a thing may change it (identity/owners.h). Needs to know who calls.
+  std::string tenants;            // The file of the tenants. Empty: there is the default one alone. Needs identities.
   // Nothing: none where there are identities or keys of JSON Web Tokens, else local.
   std::optional<UnixIdentity> unix_identity = std::nullopt;
   OpenNames health_names = OpenNames::kForAll;  // The callers who may ask health for more than the server.

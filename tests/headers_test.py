@@ -30,6 +30,7 @@ BUDGET = {
     "engine/train": Row(0, 0, 0, 18, 60),
     "ops": Row(0, 0, 0, 30, 37),
     "ops/kernel": Row(0, 0, 0, 21, 30),
+    "ops/library": Row(0, 0, 0, 18, 21),
     "server": Row(8, 8, 120, 141, 201),
     "server/codec": Row(7, 16, 57, 17, 53),
     "server/config": Row(0, 2, 0, 5, 5),

@@ -8,7 +8,7 @@
 // what there was before it. Arrays' elements without a size (gluond_tensor, gluond_shape, gluond_value) do not grow.
 //
 // Threads: the server calls register_operators once. It calls all other functions from many threads at once.
-// Memory: the server copies what register_op reads. What the server lends to a function ends with that call.
+// Memory: the server copies what register_op reads. Memory that it lends to a function ends with that call.
 // Errors: a function returns GLUOND_OK, or what api->fail gave it. No C++ exception may leave a function.
 // Shapes and types that a rule tells are checked before anything is allocated by them. A kernel writes where it is told, and
 // nothing keeps it from writing elsewhere: a library is a part of the server.
@@ -58,7 +58,7 @@ enum {
   GLUOND_ADD_TO = 3,         // Add to the memory's contents.
 };
 
-enum { GLUOND_CPU = 1, GLUOND_GPU = 2 };
+enum { GLUOND_DEVICE_CPU = 1, GLUOND_DEVICE_GPU = 2 };
 
 // Kinds of attributes. Values arrive as text, in Python's spelling: "(3, 3)", "True", "None", "float32".
 enum {
@@ -79,8 +79,8 @@ enum {
 };
 
 typedef struct gluond_op_api gluond_op_api;
-typedef struct gluond_registration gluond_registration;  // What register_operators hands to register_op.
-typedef struct gluond_error gluond_error;                // What a function hands to fail.
+typedef struct gluond_registration gluond_registration;  // Handed by register_operators to register_op.
+typedef struct gluond_error gluond_error;                // Handed by a function to fail.
 typedef struct gluond_graph gluond_graph;                // A gradient that is being written.
 
 // A tensor lies in row-major order without gaps, on the device of the run.
@@ -102,12 +102,12 @@ typedef struct gluond_shape {
 // The value of an attribute.
 typedef struct gluond_value {
   uint32_t is_none;         // 1: None, of an optional attribute. The rest is zeros then.
-  uint32_t count;           // Of `integers` or `numbers`.
-  int64_t integer;          // Of a BOOL (0 or 1), an INT, a DTYPE, or an ENUM (the place among its names).
-  double number;            // Of a FLOAT.
+  uint32_t count;           // The number of `integers` or `numbers`.
+  int64_t integer;          // A BOOL's (0 or 1), an INT's, a DTYPE's, or an ENUM's (the place among its names).
+  double number;            // A FLOAT's.
   const char* text;         // As the caller wrote it.
-  const int64_t* integers;  // Of INTS.
-  const double* numbers;    // Of FLOATS.
+  const int64_t* integers;  // INTS' own.
+  const double* numbers;    // FLOATS' own.
 } gluond_value;
 
 // A call of an operator, without its tensors.
@@ -123,8 +123,8 @@ typedef struct gluond_call {
 // A run of a kernel.
 typedef struct gluond_run {
   size_t size;
-  void* stream;  // The cudaStream_t on a GPU, on which the kernel enqueues its work without waiting. Null on a CPU.
-  int32_t device;  // GLUOND_CPU or GLUOND_GPU.
+  void* stream;    // The cudaStream_t on a GPU, on which the kernel enqueues its work without waiting. Null on a CPU.
+  int32_t device;  // GLUOND_DEVICE_CPU or GLUOND_DEVICE_GPU.
   int32_t device_id;
   int32_t is_train;
 } gluond_run;
@@ -139,7 +139,7 @@ typedef struct gluond_attribute {
   const char* name;
   const char* description;
   const char* default_text;  // Null: the attribute is required.
-  const char* const* names;  // Of an ENUM: they end with a null.
+  const char* const* names;  // An ENUM's: they end with a null.
   int32_t kind;
   int32_t optional;  // 1: None is a value, too.
 } gluond_attribute;
@@ -197,7 +197,7 @@ typedef struct gluond_op_facts {
                          const gluond_tensor* outputs, gluond_error* error);
 } gluond_op_facts;
 
-// What the server offers. It lives as long as the process.
+// The server's functions. The table lives as long as the process.
 struct gluond_op_api {
   size_t size;
   uint32_t version;

@@ -18,7 +18,9 @@
 #ifndef GLUOND_OP_HPP_
 #define GLUOND_OP_HPP_
 
+#include <algorithm>
 #include <cstdint>
+#include <cstdio>
 #include <exception>
 #include <functional>
 #include <initializer_list>
@@ -125,6 +127,7 @@ struct Graph {
     texts.push_back(nullptr);
     return {graph, api->graph_node(graph, op.c_str(), ids.data(), static_cast<uint32_t>(ids.size()), texts.data())};
   }
+  // Another output of that call.
   Entry Result(const Entry& first, uint32_t i) const { return {graph, api->graph_result(graph, first.id, i)}; }
   // The text of attribute `i`, for a call that has the same one.
   std::string text(size_t i) const { return attrs[i].text; }
@@ -137,7 +140,6 @@ inline Entry operator*(const Entry& a, const Entry& b) { return Binary("elemwise
 inline Entry operator/(const Entry& a, const Entry& b) { return Binary("elemwise_div", a, b); }
 inline Entry operator-(const Entry& a) { return Graph{a.graph, {}}.Call("negative", {a}); }
 
-// NNVM's functions.
 using FInferShape = std::function<Status(const NodeAttrs&, Shapes* in, Shapes* out)>;
 using FInferType = std::function<Status(const NodeAttrs&, Types* in, Types* out)>;
 using FGradient = std::function<Entries(Graph&)>;
@@ -179,9 +181,7 @@ struct FieldBuilder {
   FieldBuilder& Default(const std::string& text) { return spec.default_text = text, spec.has_default = true, *this; }
   FieldBuilder& Describe(std::string text) { return spec.text = std::move(text), *this; }
   // For int fields: the place among the names is the value.
-  FieldBuilder& Enum(std::vector<std::string> names) {
-    return spec.names = std::move(names), spec.kind = GLUOND_ATTR_ENUM, *this;
-  }
+  FieldBuilder& Enum(std::vector<std::string> names) { return spec.names = std::move(names), spec.kind = GLUOND_ATTR_ENUM, *this; }
   FieldBuilder& AtLeast(double low) { return Check([low](double v) { return v >= low; }, "want " + Text(low) + " or more"); }
   FieldBuilder& Above(double low) { return Check([low](double v) { return v > low; }, "want more than " + Text(low)); }
   FieldBuilder& Check(std::function<bool(double)> good, std::string want) {
@@ -193,9 +193,8 @@ struct FieldBuilder {
 
  private:
   static std::string Text(double v) {
-    std::string text = std::to_string(v);
-    text.erase(text.find_last_not_of('0') + 1);
-    if (text.back() == '.') text.pop_back();
+    char text[32];
+    std::snprintf(text, sizeof(text), "%g", v);
     return text;
   }
 };
@@ -229,12 +228,11 @@ struct Schema {
     };
     return {spec};
   }
+  Schema() { fields.reserve(64); }  // A builder's reference stays good.
   static const Schema& Get() {
     static const Schema& schema = *[] {
       auto* made = new Schema;
-      made->fields.reserve(64);  // A builder's reference stays good.
-      P::Fields(*made);
-      return made;
+      return P::Fields(*made), made;
     }();
     return schema;
   }
@@ -292,24 +290,23 @@ class Op {
   }
 
   static Op& Add(const char* name) {
-    Op* op = new Op;
-    op->name_ = name;
-    All().emplace_back(op);
-    return *op;
+    All().push_back(std::make_unique<Op>());
+    All().back()->name_ = name;
+    return *All().back();
   }
   // What a library's register_operators does.
   static int32_t RegisterAll(const gluond_op_api* server, gluond_registration* registration) {
     api = server;
     for (const auto& op : All()) {
-      const int32_t code = op->Register(registration);
-      if (code != GLUOND_OK) return code;
+      if (const int32_t code = op->Register(registration); code != GLUOND_OK) return code;
     }
     return GLUOND_OK;
   }
 
  private:
-  static std::vector<std::unique_ptr<Op>>& All() {
-    static auto& all = *new std::vector<std::unique_ptr<Op>>;
+  using Ops = std::vector<std::unique_ptr<Op>>;
+  static Ops& All() {
+    static Ops& all = *new Ops;
     return all;
   }
   static const Op& Of(const gluond_call* call) { return *static_cast<const Op*>(call->user); }
@@ -343,18 +340,18 @@ class Op {
       if (shapes[i].size() > GLUOND_MAX_RANK) return Internal("a shape has a rank over 8");
       const bool known = shapes[i].known || !shapes[i].empty();
       to[i].ndim = known ? static_cast<int32_t>(shapes[i].size()) : -1;
-      for (size_t d = 0; d < shapes[i].size(); ++d) to[i].dims[d] = shapes[i][d];
+      std::copy(shapes[i].begin(), shapes[i].end(), to[i].dims);
     }
     return Ok();
   }
 
   static int32_t CheckCall(const gluond_call* call, gluond_error* error) {
     return Guarded(error, [call] {
-      size_t i = 0;
+      const gluond_value* value = call->attributes;
       for (const FieldSpec& field : Of(call).fields_) {
-        const std::string wrong = field.check ? field.check(call->attributes[i]) : "";
-        if (!wrong.empty()) return InvalidArgument("attribute '" + field.name + "' is '" + call->attributes[i].text + "'; " + wrong);
-        ++i;
+        const std::string wrong = field.check ? field.check(*value) : "";
+        if (!wrong.empty()) return InvalidArgument("attribute '" + field.name + "' is '" + value->text + "'; " + wrong);
+        ++value;
       }
       return Ok();
     });
@@ -373,18 +370,17 @@ class Op {
       Status status = Of(call).infer_type_({call}, &ins, &outs);
       if (!status.ok()) return status;
       if (ins.size() != call->num_inputs || outs.size() != call->num_outputs) return Internal("the rule has another number of types");
-      for (size_t i = 0; i < ins.size(); ++i) in[i] = ins[i];
-      for (size_t i = 0; i < outs.size(); ++i) out[i] = outs[i];
+      std::copy(ins.begin(), ins.end(), in);
+      std::copy(outs.begin(), outs.end(), out);
       return status;
     });
   }
   static int32_t Gradient(const gluond_call* call, gluond_graph* graph, gluond_error* error) {
     return Guarded(error, [=] {
       Graph g{graph, {call}};
-      uint32_t i = 0;
-      for (const Entry& entry : Of(call).gradient_(g)) {
-        if (entry.graph != nullptr) api->graph_gradient(graph, i, entry.id);
-        ++i;
+      const Entries entries = Of(call).gradient_(g);
+      for (uint32_t i = 0; i < entries.size(); ++i) {
+        if (entries[i].graph != nullptr) api->graph_gradient(graph, i, entries[i].id);
       }
       return Ok();
     });
@@ -472,11 +468,8 @@ struct Elemwise {
 
  private:
   static F Make(const NodeAttrs& attrs) {
-    if constexpr (std::is_constructible_v<F, const NodeAttrs&>) {
-      return F(attrs);
-    } else {
-      return F();
-    }
+    if constexpr (std::is_constructible_v<F, const NodeAttrs&>) return F(attrs);
+    if constexpr (!std::is_constructible_v<F, const NodeAttrs&>) return F();
   }
   template <class T, size_t... k>
   static void RunIn(const NodeAttrs& attrs, const OpContext& ctx, Tensors in, int32_t req, const gluond_tensor& out,
@@ -488,14 +481,12 @@ struct Elemwise {
       const F local = f;  // So that its members stay in registers.
       const T* const from[inputs] = {x[k]...};
       T* const to = y;
-      if (req == GLUOND_ADD_TO) {
-        GLUOND_IVDEP
-        for (int64_t i = begin; i < end; ++i) to[i] += local(from[k][i]...);
-        return;
-      }
+      const bool adds = req == GLUOND_ADD_TO;
       // An output that is also an input is so element by element.
       GLUOND_IVDEP
-      for (int64_t i = begin; i < end; ++i) to[i] = local(from[k][i]...);
+      for (int64_t i = adds ? end : begin; i < end; ++i) to[i] = local(from[k][i]...);
+      GLUOND_IVDEP
+      for (int64_t i = adds ? begin : end; i < end; ++i) to[i] += local(from[k][i]...);
     });
   }
 };

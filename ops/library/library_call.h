@@ -11,7 +11,7 @@
 #include "engine/core/node_attrs.h"
 #include "ops/library/gluond_op.h"
 
-// What a library's function says of its failure.
+// The words in which a library's function tells its failure.
 struct gluond_error {
   std::string text;
 };

@@ -20,7 +20,7 @@ namespace {
 constexpr size_t kMostName = 64, kMostText = 16384, kMostBytes = 65536;
 constexpr uint32_t kMostArguments = 64, kMostOutputs = 1024, kMostNames = 256;
 
-// What version 1 had at least.
+// The least sizes, which version 1 began with.
 constexpr size_t kFacts1 = offsetof(gluond_op_facts, compute_gpu) + sizeof(void*);
 constexpr size_t kInput1 = offsetof(gluond_input, flags) + sizeof(uint32_t);
 constexpr size_t kAttribute1 = offsetof(gluond_attribute, optional) + sizeof(int32_t);

@@ -29,7 +29,9 @@ gluond_shape ToLibrary(const Shape& shape) {
 
 // Merges what a library tells of input or output `i`.
 absl::Status MergeShape(const char* what, size_t i, const gluond_shape& told, Shape* shape) {
-  const auto wrong = [&](const auto&... why) { return absl::InternalError(absl::StrCat("the library's ", what, " ", i, " ", why...)); };
+  const auto wrong = [&](const auto&... why) {
+    return absl::InternalError(absl::StrCat("the library's ", what, " ", i, " ", why...));
+  };
   if (told.ndim == -1) return absl::OkStatus();
   if (told.ndim < -1 || told.ndim > Shape::kMaxRank) return wrong("has the rank ", told.ndim, ", expected 0 to ", Shape::kMaxRank);
   const absl::StatusOr<Shape> read = Shape::FromDims({told.dims, static_cast<size_t>(told.ndim)});
@@ -40,9 +42,10 @@ absl::Status MergeShape(const char* what, size_t i, const gluond_shape& told, Sh
 }
 
 absl::Status MergeType(const char* what, size_t i, int32_t told, DType* type) {
-  const bool known = told == GLUOND_DTYPE_UNKNOWN ||
-                     absl::c_any_of(kAllDTypes, [told](DType each) { return static_cast<int32_t>(each) == told; });
-  if (!known) return absl::InternalError(absl::StrCat("the library's ", what, " ", i, " has the type ", told, ", which there is not"));
+  const bool known =
+      told == GLUOND_DTYPE_UNKNOWN || absl::c_any_of(kAllDTypes, [told](DType each) { return static_cast<int32_t>(each) == told; });
+  if (!known)
+    return absl::InternalError(absl::StrCat("the library's ", what, " ", i, " has the type ", told, ", which there is not"));
   const DType before = *type, read = static_cast<DType>(told);
   if (TypeAssign(type, read)) return absl::OkStatus();
   return Invalid(what, " ", i, ": type inconsistent, Provided = ", Name(before), ", inferred type=", Name(read));
@@ -64,7 +67,7 @@ gluond_tensor ToLibrary(const TBlob& blob) {
   return {blob.data, blob.shape.begin(), blob.Size(), blob.shape.ndim(), static_cast<int32_t>(blob.dtype)};
 }
 
-// What stands behind the gluond_run of a kernel.
+// A kernel's gluond_run, and behind it the context that the server's functions use.
 struct LibraryRun : gluond_run {
   const OpContext* ctx;
 };
@@ -159,7 +162,7 @@ FCompute LibraryKernel(decltype(gluond_op_facts::compute_cpu) compute) {
     LibraryRun run{};
     run.size = sizeof(gluond_run);
     run.stream = ctx.stream;
-    run.device = ctx.device.type == DeviceType::kCpu ? GLUOND_CPU : GLUOND_GPU;
+    run.device = ctx.device.type == DeviceType::kCpu ? GLUOND_DEVICE_CPU : GLUOND_DEVICE_GPU;
     run.device_id = ctx.device.id;
     run.is_train = ctx.is_train;
     run.ctx = &ctx;

@@ -34,8 +34,8 @@ void SetCounts(OpRegistration& op, const FactsPtr& facts) {
   }
   if (facts->variable_inputs) op.set_attr<key_var_num_args>("key_var_num_args", facts->fields()[*facts->variable_inputs].doc.name);
   if (const uint32_t visible = functions.num_visible_outputs; visible != 0) {
-    op.set_attr<FNumVisibleOutputs>(
-        "FNumVisibleOutputs", [visible](const NodeAttrs& attrs) { return std::min(visible, CallOf(attrs).num_outputs); });
+    op.set_attr<FNumVisibleOutputs>("FNumVisibleOutputs",
+                                    [visible](const NodeAttrs& attrs) { return std::min(visible, CallOf(attrs).num_outputs); });
   }
   if (facts->output_names.empty()) return;
   op.set_attr<FListOutputNames>("FListOutputNames", [facts](const NodeAttrs& attrs) {
@@ -44,7 +44,7 @@ void SetCounts(OpRegistration& op, const FactsPtr& facts) {
   });
 }
 
-// Of inputs, those that a call has.
+// A list of inputs, as far as a call has them.
 auto FirstOf(std::vector<uint32_t> inputs) {
   return [inputs = std::move(inputs)](const NodeAttrs& attrs) {
     std::vector<uint32_t> result = inputs;
@@ -131,7 +131,8 @@ absl::StatusOr<std::vector<std::string>> RegisterOperators(const gluond_op_libra
   }
   constexpr size_t kLeast = offsetof(gluond_op_library, register_operators) + sizeof(void*);
   if (library.size < kLeast || library.register_operators == nullptr) {
-    return Invalid("its gluond_operator_library has ", library.size, " bytes, or no function; define it by GLUOND_OPERATOR_LIBRARY");
+    return Invalid("its gluond_operator_library has ", library.size,
+                   " bytes, or no function; define it by GLUOND_OPERATOR_LIBRARY");
   }
   // They stay: a library may keep its registration, and use it later.
   static auto& registrations = *new std::vector<std::unique_ptr<gluond_registration>>;

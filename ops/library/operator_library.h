@@ -1,4 +1,4 @@
-// Registers the operators of a library that speaks gluond_op.h. Who loads the library, and from where, is the server's matter.
+// Registers the operators of a library that speaks gluond_op.h. The server finds and loads it (server/start).
 
 #ifndef OPS_LIBRARY_OPERATOR_LIBRARY_H_
 #define OPS_LIBRARY_OPERATOR_LIBRARY_H_

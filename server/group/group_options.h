@@ -28,6 +28,7 @@ struct GroupOptions {
   std::chrono::milliseconds timeout = std::chrono::seconds(10);
   std::string gloo_plugin = {};
   std::string token_file = {}, authority = {};  // A member's. Empty: no token, no encryption.
+  std::string libraries = {};                   // The digests of the libraries of operators, which decide about bits, too.
 };
 
 // "2:4", or "4" for "4:4". INVALID_ARGUMENT: it is none.

@@ -24,9 +24,10 @@ namespace gluond::server {
 namespace {
 
 // All that decides about the bits of a step.
-std::string Fingerprint() {
+std::string Fingerprint(const GroupOptions& options) {
   return absl::StrCat(absl::StripAsciiWhitespace(Release()), ", operators ", RegistryHash(), ", passes ",
-                      LeftOutPasses().ToString(), ", instructions ", Instructions());
+                      LeftOutPasses().ToString(), ", instructions ", Instructions(),
+                      options.libraries.empty() ? "" : ", libraries ", options.libraries);
 }
 
 std::string HostName() {
@@ -84,7 +85,7 @@ absl::StatusOr<std::unique_ptr<GroupPart>> TakePart(const GroupOptions& options,
   const GroupLeader::Options sizes = {.min = options.min,
                                       .max = options.max,
                                       .allow_solo = options.allow_solo,
-                                      .fingerprint = Fingerprint(),
+                                      .fingerprint = Fingerprint(options),
                                       .timeout = options.timeout};
   RETURN_IF_ERROR(GroupLeader::Create(sizes).status());
   ASSIGN_OR_RETURN(RingPlace place, RingPlaceOf(options, leads));

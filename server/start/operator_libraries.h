@@ -13,6 +13,7 @@ namespace gluond::server {
 
 struct OperatorLibrary {
   std::string path;
+  std::string digest;  // Sixteen hexadecimal digits, of the file's bytes.
   std::vector<std::string> operators;
 };
 
@@ -20,8 +21,8 @@ struct OperatorLibrary {
 constexpr std::chrono::seconds kTimeToLoad{60};
 
 // Each library is first loaded by a child process, so that one that crashes, hangs or ends its process does so there. An error is
-// one line, which names the file: it is not there, cannot be loaded, is no library of operators or one of another version, or its
-// operators are refused. To be called before this program starts threads that allocate or look at the registry.
+// one line, which names the file. It is not there, cannot be loaded, is no library or one of another version, or its operators are
+// refused. To be called before this program starts threads that allocate or look at the registry.
 absl::StatusOr<std::vector<OperatorLibrary>> LoadOperatorLibraries(const std::vector<std::string>& paths,
                                                                    std::chrono::milliseconds time = kTimeToLoad);
 

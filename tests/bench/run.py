@@ -4,8 +4,8 @@
 usage: tests/bench/run.py [--rounds N] [--torch PYTHON] [--mxnet PYTHON] [--ort PYTHON] [--before PACKAGE] [--server NAME=PATH]...
     [--only WORD] [--quick] [--tiny]
 
-WORD is a part of `wire`, `python`, `indexing`, `fit`, `neighbour`, `quota`, `spatial`, `serving`, `hybrid`, `group`, or of a
-network's name; `spatial:WORD` takes the cases of spatial_cases.py with that word, `serving:WORD` the rows of serving.py, of which
+WORD is a part of `wire`, `python`, `indexing`, `fit`, `neighbour`, `quota`, `spatial`, `serving`, `hybrid`, `group`, `library`, or
+of a network's name; `spatial:WORD` takes the cases of spatial_cases.py with that word, `serving:WORD` the rows of serving.py, of which
 `--quick` takes one short round each, `hybrid:WORD,WORD` those of hybrid.py, and `group:WORD,WORD` those of group.py. `quota` needs
 root and the kernel's control groups.
 
@@ -34,6 +34,7 @@ import before
 import comparison
 import group
 import hybrid
+import library
 import python_rows
 import serving
 import spatial_cases
@@ -162,8 +163,9 @@ def check(options):
     for program in (
         "server/gluond-server",
         "tests/bench/echo_server",
-        *(() if options.only.startswith(("hybrid", "group", "before:python")) else others),
+        *(() if options.only.startswith(("hybrid", "group", "library", "before:python")) else others),
         *(group.PROGRAMS if group.wanted(options) else ()),
+        *(library.PROGRAMS if library.wanted(options) else ()),
     ):
         if not (BIN / program).is_file():
             sys.exit(
@@ -234,6 +236,10 @@ def main():
         spatial(options.rounds, options.torch, options.mxnet, options.only.partition(":")[2])
     if wants_serving(options):
         serving.measure(options)
+    if library.wanted(options):
+        library.measure(options)
+        if options.only.startswith("library"):
+            return
     if options.only in "wire":
         wire(processes=options.rounds)
     if options.only in "python":

@@ -20,6 +20,7 @@ DOCUMENTS = (
     "client/python/README.md",
     "docs/architecture.md",
     "docs/decisions.md",
+    "docs/operator_library.md",
     "docs/operators.md",
     "docs/performance.md",
     "docs/reference.md",

@@ -11,8 +11,10 @@ import grpc
 
 from tests import case_runner
 from tests.server import operator_libraries
+from tests.server.group_servers import GLOO, GroupServers
+from tests.server.operator_libraries import VERSION_1
 from tests.server.reflection_client import Reflection
-from tests.server.running_server import BINARY, RunningServer
+from tests.server.running_server import BINARY, RunningServer, Waits
 
 BAD = pathlib.Path("tests/server/bad_library.c")
 LYING = pathlib.Path("tests/server/lying_library.c")
@@ -208,6 +210,30 @@ class LibraryTest(unittest.TestCase):
             with self.assertRaises(grpc.RpcError) as caught:
                 Reflection(channel).call(MODELS, "DefineModel", model)
             self.assertIn("operator 'absolute' is not registered", caught.exception.details())
+
+
+class GroupTest(Waits, unittest.TestCase):
+    def test_a_member_has_the_leaders_libraries_to_the_byte(self):
+        with tempfile.TemporaryDirectory() as folder:
+            cube = VERSION_1 / "cube.c"
+            one, other = (
+                operator_libraries.build(folder, cube, flag, name=f"cube{flag}.so", headers=VERSION_1) for flag in ("-O2", "-O0")
+            )
+            log = pathlib.Path(folder, "log")
+            with GroupServers(3, leader_flags=[f"--operator_library={one}"]) as servers, open(log, "w") as errors:
+                member = [
+                    f"--group={servers.leader.address}",
+                    "--group_role=member",
+                    "--group_size=1:3",
+                    "--group_allow_solo",
+                    GLOO,
+                ]
+                with RunningServer(*member, f"--operator_library={other}", stdout=errors, stderr=errors):
+                    self.until(lambda: "would compute other bits than the leader" in log.read_text())
+                servers.add_member(f"--operator_library={one}")
+                with grpc.insecure_channel(servers.leader.address) as channel:
+                    client = Reflection(channel)
+                    self.until(lambda: len(client.call("gluond.v1.GroupService", "GetGroup", {}).get("members", [])) == 2)
 
 
 class FrozenHeaderTest(unittest.TestCase):

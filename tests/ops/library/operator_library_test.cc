@@ -4,8 +4,8 @@
 
 #include <cmath>
 #include <cstddef>
-#include <limits>
 #include <functional>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -128,7 +128,7 @@ TEST(OperatorLibraryTest, AKernelOfAGpuGetsItsStream) {
   const OpReqType req = kWriteTo;
   ASSERT_TRUE(RunKernel(Call("lib_gpu")->attrs, ctx, {&blob, 1}, {&req, 1}, {&blob, 1}).ok());
   EXPECT_EQ(seen_stream, &stream);
-  EXPECT_EQ(seen_device, GLUOND_GPU * 100 + 3);
+  EXPECT_EQ(seen_device, GLUOND_DEVICE_GPU * 100 + 3);
 }
 
 const char* text = "";
@@ -238,11 +238,15 @@ TEST(OperatorLibraryTest, AGradientIsAGraph) {
   EXPECT_THAT(fails([](gluond_graph* g) { api->graph_output(g, 9); }), HasSubstr("asks for output 9 of 1"));
   EXPECT_THAT(fails([](gluond_graph* g) { api->graph_head(g, 4294967295u); }), HasSubstr("head of output 4294967295 of 1"));
   EXPECT_THAT(fails([](gluond_graph* g) { api->graph_gradient(g, 0, 5); }), HasSubstr("asks for entry 5 of 0"));
-  EXPECT_THAT(fails([](gluond_graph* g) { api->graph_gradient(g, 3, api->graph_head(g, 0)); }), HasSubstr("gradient of input 3 of 1"));
+  EXPECT_THAT(fails([](gluond_graph* g) { api->graph_gradient(g, 3, api->graph_head(g, 0)); }),
+              HasSubstr("gradient of input 3 of 1"));
   EXPECT_THAT(fails([](gluond_graph* g) { api->graph_result(g, api->graph_head(g, 0), 1); }), HasSubstr("output 1 of 1"));
-  EXPECT_THAT(fails([](gluond_graph* g) { api->graph_node(g, "no_such", nullptr, 0, nullptr); }), HasSubstr("'no_such' is not registered"));
-  EXPECT_THAT(fails([](gluond_graph* g) { api->graph_node(g, "lib_gradient", nullptr, 0, nullptr); }), HasSubstr("takes 1 inputs (data), got 0"));
-  EXPECT_THAT(fails([](gluond_graph* g) { api->graph_node(g, "lib_gradient", nullptr, 2, nullptr); }), HasSubstr("their list is null"));
+  EXPECT_THAT(fails([](gluond_graph* g) { api->graph_node(g, "no_such", nullptr, 0, nullptr); }),
+              HasSubstr("'no_such' is not registered"));
+  EXPECT_THAT(fails([](gluond_graph* g) { api->graph_node(g, "lib_gradient", nullptr, 0, nullptr); }),
+              HasSubstr("takes 1 inputs (data), got 0"));
+  EXPECT_THAT(fails([](gluond_graph* g) { api->graph_node(g, "lib_gradient", nullptr, 2, nullptr); }),
+              HasSubstr("their list is null"));
   EXPECT_THAT(fails([](gluond_graph* g) { api->graph_node(g, nullptr, nullptr, 0, nullptr); }), HasSubstr("name is null"));
   const char* const half[] = {"scale", nullptr};
   EXPECT_THAT(fails([&](gluond_graph* g) { api->graph_node(g, "lib_gradient", nullptr, 0, half); }), HasSubstr("text is null"));
@@ -260,14 +264,10 @@ uint32_t CountOutputs(const gluond_call* call) { return static_cast<uint32_t>(ca
 
 const char* const kModes[] = {"max", "avg", nullptr};
 const gluond_attribute kAttributes[] = {
-    {"n", "Outputs.", "2", nullptr, GLUOND_ATTR_INT, 0},
-    {"scale", "", "0.5", nullptr, GLUOND_ATTR_FLOAT, 0},
-    {"mode", "", "avg", kModes, GLUOND_ATTR_ENUM, 0},
-    {"axes", "", "None", nullptr, GLUOND_ATTR_INTS, 1},
-    {"flag", "", "True", nullptr, GLUOND_ATTR_BOOL, 0},
-    {"text", "", "", nullptr, GLUOND_ATTR_STRING, 0},
-    {"dtype", "", "float16", nullptr, GLUOND_ATTR_DTYPE, 0},
-    {"rates", "", "(0.5, 2)", nullptr, GLUOND_ATTR_FLOATS, 0},
+    {"n", "Outputs.", "2", nullptr, GLUOND_ATTR_INT, 0},     {"scale", "", "0.5", nullptr, GLUOND_ATTR_FLOAT, 0},
+    {"mode", "", "avg", kModes, GLUOND_ATTR_ENUM, 0},        {"axes", "", "None", nullptr, GLUOND_ATTR_INTS, 1},
+    {"flag", "", "True", nullptr, GLUOND_ATTR_BOOL, 0},      {"text", "", "", nullptr, GLUOND_ATTR_STRING, 0},
+    {"dtype", "", "float16", nullptr, GLUOND_ATTR_DTYPE, 0}, {"rates", "", "(0.5, 2)", nullptr, GLUOND_ATTR_FLOATS, 0},
 };
 
 std::string seen_attributes;
@@ -365,7 +365,8 @@ std::vector<WrongFacts> AllWrongFacts() {
       {"3 attributes, but their list is null", [](auto& f) { f.num_attributes = 3; }},
       {"two arguments have the name 'data'", with_attribute({"data", "", "1", nullptr, GLUOND_ATTR_INT, 0})},
       {"attribute 'a' is of kind 77", with_attribute({"a", "", "1", nullptr, 77, 0})},
-      {"attribute 'a' (long) has the default 'one'; want a whole number", with_attribute({"a", "", "one", nullptr, GLUOND_ATTR_INT, 0})},
+      {"attribute 'a' (long) has the default 'one'; want a whole number",
+       with_attribute({"a", "", "one", nullptr, GLUOND_ATTR_INT, 0})},
       {"attribute 'a': it is an ENUM without names", with_attribute({"a", "", "x", nullptr, GLUOND_ATTR_ENUM, 0})},
       {"has the default 'min'", with_attribute({"a", "", "min", kModes, GLUOND_ATTR_ENUM, 0})},
       {"attribute 'a': its default '\\xff' is not UTF-8", with_attribute({"a", "", "\xff", nullptr, GLUOND_ATTR_STRING, 0})},
@@ -377,7 +378,9 @@ std::vector<WrongFacts> AllWrongFacts() {
          f.inputs = inputs, f.num_inputs = 2, f.variable_inputs = "n";
        }},
       {"`inplace` has input 1 and output 0, of 1 inputs and 1 outputs",
-       [](auto& f) { inplace = {1, 0}, f.inplace = &inplace, f.num_inplace = 1; }},
+       [](auto& f) {
+         inplace = {1, 0}, f.inplace = &inplace, f.num_inplace = 1;
+       }},
       {"an output's name is ''", [](auto& f) { names[0] = nullptr, f.output_names = names; }},
       {"two outputs have the name 'y'", [](auto& f) { names[0] = names[1] = "y", f.output_names = names, f.num_outputs = 2; }},
       {"gluond_op_facts has 8 bytes", [](auto& f) { f.sizes.facts = 8; }},
@@ -426,7 +429,9 @@ TEST(OperatorLibraryTest, ALaterHeadersFactsMayBeZerosAlone) {
 TEST(OperatorLibraryTest, AnotherVersionOrNothingIsRefused) {
   const auto nothing = [](const gluond_op_api*, gluond_registration*) { return int32_t{0}; };
   const auto fails = [](const gluond_op_api*, gluond_registration*) { return int32_t{13}; };
-  const auto text = [](const gluond_op_library& library) { return std::string(RegisterOperators(library, "a.so").status().message()); };
+  const auto text = [](const gluond_op_library& library) {
+    return std::string(RegisterOperators(library, "a.so").status().message());
+  };
   EXPECT_THAT(text({24, 2, 0, nothing}), HasSubstr("it is of version 2 of gluond_op.h, and this server takes version 1"));
   EXPECT_THAT(text({24, 0, 0, nothing}), HasSubstr("version 0"));
   EXPECT_THAT(text({8, 1, 0, nothing}), HasSubstr("8 bytes"));
