@@ -46,8 +46,8 @@ class TrialFile {
 };
 
 // The child's part. A line in `told` is the mark that it has come to its end, and the error if it has one. All that the work
-// prints goes to `said`.
-[[noreturn]] void WorkInChild(absl::FunctionRef<absl::Status()> work, pid_t parent, int told, int said) {
+// prints goes to `said`. An exception ends it here, and its words are among the last.
+[[noreturn]] void WorkInChild(absl::FunctionRef<absl::Status()> work, pid_t parent, int told, int said) noexcept {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(1);
   dup2(said, STDOUT_FILENO);

@@ -1,4 +1,4 @@
-"""Every row of hybrid.py and of group.py works, at sizes that take no time, and without peers: a second gluond stands in for MXNet."""
+"""Every row of hybrid.py, group.py and library.py works, at sizes that take no time, and without peers: a second gluond stands in for MXNet."""
 
 import os
 import pathlib
@@ -17,6 +17,7 @@ sys.path.insert(0, str(HERE))
 import comparison  # noqa: E402
 import group  # noqa: E402
 import hybrid  # noqa: E402
+import library  # noqa: E402
 
 SERVER = pathlib.Path("server/gluond-server").absolute()
 
@@ -75,6 +76,16 @@ class TinyTest(unittest.TestCase):
             self.assertRegex(ours, r"^[0-9.]+ ms \([0-9.]+ to [0-9.]+\)$", what)
             self.assertRegex(against, r"[0-9.]+ ms \([0-9.]+ to [0-9.]+\)$", what)
             self.assertRegex(ratio, r"^[0-9.]+ \([0-9.]+ to [0-9.]+\)$", what)
+
+    def test_every_row_of_a_library_has_two_figures_and_a_limit(self):
+        rows = self.rows("--only", "library")
+        self.assertEqual(len(library.SIZES), len(rows))
+        for what, ours, against, ratio, limit in rows:
+            self.assertRegex(what, r"^abs of [0-9,]+ numbers by a library's kernel$")
+            self.assertRegex(ours, r"^[0-9.]+ us$", what)
+            self.assertRegex(against, r"^built in [0-9.]+ us$", what)
+            self.assertRegex(ratio, r"^[0-9.]+$", what)
+            self.assertEqual(limit, "1.02")
 
     def test_a_row_is_chosen_by_its_name_or_a_part_of_it(self):
         for wanted, names in (
