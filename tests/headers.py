@@ -21,6 +21,8 @@ INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*["<]([^">]+)[">]', re.MULTILIN
 IMPORT = re.compile(r'^import (?:public )?"([^"]+)\.proto";', re.MULTILINE)
 # Where a generated header's .proto is, below the root.
 PROTOS = ("proto", "", "third_party/googleapis")
+# The C++ client's own headers are included as its package has them.
+PUBLIC = "client/cpp"
 
 Row = collections.namedtuple("Row", "grpc protobuf messages median most")
 
@@ -55,7 +57,8 @@ class Headers:
     def _read(self, name):
         if self.is_ours(name):
             # CUDA's stand where its compiler reads alone.
-            return [each for each in dict.fromkeys(INCLUDE.findall((self.root / name).read_text())) if not each.startswith("cu")]
+            found = [each for each in dict.fromkeys(INCLUDE.findall((self.root / name).read_text())) if not each.startswith("cu")]
+            return [f"{PUBLIC}/{each}" if (self.root / PUBLIC / each).is_file() else each for each in found]
         if name.endswith(".grpc.pb.h"):
             return [name.replace(".grpc.pb.h", ".pb.h"), "grpcpp/grpcpp.h"]
         if name.endswith(".pb.h"):

@@ -104,7 +104,9 @@ def imports(path, text):
                 yield name.split(" as ")[0].strip().replace(".", "/")
     else:
         for name in CPP_IMPORT.findall(text):
-            yield f"proto/{name}" if name.startswith("gluond/v1/") else name
+            if name.startswith("gluond/"):
+                name = ("proto/" if name.startswith("gluond/v1/") else "client/cpp/") + name
+            yield name
 
 
 def sources(root):
@@ -205,6 +207,7 @@ class PlantedBreachTest(unittest.TestCase):
             ("deploy/a.py", "import os, server.main as main\n"),
             ("bazel/a.cc", '#include "engine/core/shape.h"\n'),
             ("engine/core/a.h", '#include "bazel/commit.h"\n'),
+            ("server/a.cc", '#include "gluond/tensor.h"\n'),
             ("engine/core/a.h", '#include "../runtime/executor.h"\n'),
             ("engine/extra/a.h", "\n"),
             ("tools/a.py", "\n"),

@@ -62,7 +62,7 @@ absl::StatusOr<client::Tensor> ReadIdx(const std::string& path) {
   }
   std::string bytes(static_cast<size_t>(size), '\0');
   CLIENT_RETURN_IF_ERROR(reader.Read(bytes.data(), size));
-  return client::Tensor::FromBytes(v1::Tensor::UINT8, std::move(shape), std::move(bytes));
+  return client::Tensor::FromBytes(client::DType::kUint8, std::move(shape), std::move(bytes));
 }
 
 absl::StatusOr<LabelledImages> ReadLabelledImages(const std::string& folder, const std::string& part) {
@@ -75,7 +75,7 @@ absl::StatusOr<LabelledImages> ReadLabelledImages(const std::string& folder, con
                                                    client::ToString(shape), " and ", client::ToString(labels.shape())));
   }
   CLIENT_ASSIGN_OR_RETURN(
-      images, client::Tensor::FromBytes(v1::Tensor::UINT8, {shape[0], 1, shape[1], shape[2]}, std::string(images.bytes())));
+      images, client::Tensor::FromBytes(client::DType::kUint8, {shape[0], 1, shape[1], shape[2]}, std::string(images.bytes())));
   return LabelledImages{std::move(images), std::move(labels)};
 }
 

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "client/cpp/tensor.h"
+#include "gluond/tensor.h"
 
 namespace gluond::cli {
 

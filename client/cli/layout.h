@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "absl/status/statusor.h"
-#include "client/cpp/tensor.h"
+#include "gluond/tensor.h"
 
 namespace gluond::cli {
 

@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "client/cpp/network.h"
-#include "client/cpp/tensor.h"
+#include "gluond/tensor.h"
 
 namespace gluond::cli {
 

@@ -37,7 +37,7 @@ template <class Request>
 Request ForOperator(const std::string& op, const std::vector<Tensor>& inputs, const Attributes& attributes) {
   Request request;
   request.set_op(op);
-  for (const Tensor& input : inputs) *request.add_inputs() = input.ToProto();
+  for (const Tensor& input : inputs) *request.add_inputs() = ToProto(input);
   for (const auto& [name, value] : attributes) (*request.mutable_attributes())[name] = value.proto;
   return request;
 }
@@ -202,7 +202,7 @@ absl::StatusOr<std::vector<Tensor>> Client::Invoke(const std::string& op, std::v
   CLIENT_ASSIGN_OR_RETURN(auto response, connection_->Call(&Operators::Invoke, request, timeout_));
   std::vector<Tensor> outputs;
   for (v1::Tensor& proto : *response.mutable_outputs()) {
-    CLIENT_ASSIGN_OR_RETURN(outputs.emplace_back(), Tensor::FromProto(std::move(proto)));
+    CLIENT_ASSIGN_OR_RETURN(outputs.emplace_back(), FromProto(std::move(proto)));
   }
   return outputs;
 }

@@ -27,7 +27,7 @@
 #include "client/cpp/error.h"
 #include "client/cpp/model.h"
 #include "client/cpp/network.h"
-#include "client/cpp/tensor.h"
+#include "gluond/tensor.h"
 
 namespace gluond::client {
 

@@ -17,7 +17,7 @@ v1::Column Declare(const DatasetColumn& column) {
   v1::Column declaration;
   declaration.set_name(column.name);
   declaration.mutable_shape()->Add(column.values.shape().begin(), column.values.shape().end());
-  declaration.set_dtype(column.values.dtype());
+  declaration.set_dtype(ToProto(column.values.dtype()));
   if (column.scale.has_value()) declaration.set_scale(*column.scale);
   if (column.shift.has_value()) declaration.set_shift(*column.shift);
   declaration.set_crc32c(Crc32c(column.values.bytes()));

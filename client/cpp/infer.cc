@@ -17,9 +17,9 @@ struct Datatype {
   const char* name;
   DType dtype;
 };
-constexpr Datatype kDatatypes[] = {{"FP32", v1::Tensor::FLOAT32},  {"FP64", v1::Tensor::FLOAT64}, {"FP16", v1::Tensor::FLOAT16},
-                                   {"BF16", v1::Tensor::BFLOAT16}, {"UINT8", v1::Tensor::UINT8},  {"INT8", v1::Tensor::INT8},
-                                   {"INT32", v1::Tensor::INT32},   {"INT64", v1::Tensor::INT64},  {"BOOL", v1::Tensor::BOOL}};
+constexpr Datatype kDatatypes[] = {{"FP32", DType::kFloat32},  {"FP64", DType::kFloat64}, {"FP16", DType::kFloat16},
+                                   {"BF16", DType::kBfloat16}, {"UINT8", DType::kUint8},  {"INT8", DType::kInt8},
+                                   {"INT32", DType::kInt32},   {"INT64", DType::kInt64},  {"BOOL", DType::kBool}};
 
 template <class Is>
 absl::StatusOr<Datatype> Find(const std::string& tensor, const Is& is) {

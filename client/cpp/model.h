@@ -16,7 +16,7 @@
 #include "absl/time/time.h"
 #include "client/cpp/connection.h"
 #include "client/cpp/network.h"
-#include "client/cpp/tensor.h"
+#include "gluond/tensor.h"
 
 namespace gluond::client {
 

@@ -66,7 +66,7 @@ v1::Variable Input(std::string name, const Shape& shape, DType dtype) {
   variable.set_name(std::move(name));
   variable.set_kind(v1::Variable::INPUT);
   variable.mutable_shape()->Add(shape.begin(), shape.end());
-  variable.set_dtype(dtype);
+  variable.set_dtype(static_cast<v1::Tensor::DType>(dtype));
   return variable;
 }
 

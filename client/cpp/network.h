@@ -21,7 +21,7 @@
 #include <utility>
 #include <vector>
 
-#include "client/cpp/tensor.h"
+#include "gluond/tensor.h"
 #include "gluond/v1/graph.pb.h"
 
 namespace gluond::client {
@@ -64,7 +64,7 @@ v1::Block Conv2D(int64_t channels, int64_t kernel_size, Attributes attributes = 
 v1::Block MaxPool2D(int64_t pool_size, Attributes attributes = {});
 
 // Declares an input; -1 is a dimension that varies.
-v1::Variable Input(std::string name, const Shape& shape, DType dtype = v1::Tensor::FLOAT32);
+v1::Variable Input(std::string name, const Shape& shape, DType dtype = DType::kFloat32);
 
 class GraphBuilder {
  public:

@@ -30,7 +30,7 @@ absl::Status Model::SetParameters(const Tensors& parameters) const {
   for (const auto& [name, value] : parameters) {
     if (inline_bytes + value.bytes().size() <= connection_->chunk_bytes()) {
       inline_bytes += value.bytes().size();
-      (*request.mutable_parameters())[name] = value.ToProto();
+      (*request.mutable_parameters())[name] = ToProto(value);
     } else {
       CLIENT_RETURN_IF_ERROR(Upload(name, value));
       request.add_uploaded(name);
@@ -43,7 +43,7 @@ absl::Status Model::Upload(const std::string& parameter, const Tensor& value) co
   v1::UploadParameterRequest request;
   request.set_model(name_);
   request.set_parameter(parameter);
-  request.set_dtype(value.dtype());
+  request.set_dtype(ToProto(value.dtype()));
   request.mutable_shape()->Add(value.shape().begin(), value.shape().end());
   request.mutable_call()->set_client_id(connection_->options().client_id);
   request.set_restart(true);  // An earlier call may have left chunks of another value.
@@ -115,7 +115,8 @@ absl::StatusOr<Tensor> Model::DownloadOne(const std::string& parameter, std::opt
       bytes += response.chunk().data();
     }
     if (bytes.size() >= response.total()) {
-      return Tensor::FromBytes(response.dtype(), Shape(response.shape().begin(), response.shape().end()), std::move(bytes));
+      return Tensor::FromBytes(FromProto(response.dtype()), Shape(response.shape().begin(), response.shape().end()),
+                               std::move(bytes));
     }
   }
 }

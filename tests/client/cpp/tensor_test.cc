@@ -1,4 +1,4 @@
-#include "client/cpp/tensor.h"
+#include "gluond/tensor.h"
 
 #include <limits>
 
@@ -11,17 +11,10 @@ constexpr int64_t kHuge = std::numeric_limits<int64_t>::max();
 
 TEST(TensorTest, KeepsShapeTypeAndValues) {
   const Tensor x = Tensor::Of<float>({2, 2}, {1, 2, 3, 4});
-  EXPECT_EQ(x.dtype(), v1::Tensor::FLOAT32);
+  EXPECT_EQ(x.dtype(), DType::kFloat32);
   EXPECT_EQ(x.shape(), (Shape{2, 2}));
   EXPECT_EQ(x.size(), 4);
   EXPECT_EQ(*x.Values<float>(), (std::vector<float>{1, 2, 3, 4}));
-}
-
-TEST(TensorTest, TravelsAsRawBytes) {
-  const Tensor x = Tensor::Of<int64_t>({3}, {-1, 0, kHuge});
-  const v1::Tensor proto = x.ToProto();
-  EXPECT_EQ(proto.raw().size(), 24u);
-  EXPECT_EQ(*Tensor::FromProto(proto), x);
 }
 
 TEST(TensorTest, ReadsAsNoOtherType) {
@@ -32,7 +25,7 @@ TEST(TensorTest, HoldsScalarsAndNothing) {
   EXPECT_EQ(Tensor::Of<float>({}, {7}).size(), 1);
   EXPECT_EQ(Tensor::Of<float>({2, 0}, {}).size(), 0);
   EXPECT_EQ(Tensor().size(), 0);
-  EXPECT_TRUE(Tensor::FromBytes(v1::Tensor::FLOAT32, {0, kHuge, kHuge}, "").ok());
+  EXPECT_TRUE(Tensor::FromBytes(DType::kFloat32, {0, kHuge, kHuge}, "").ok());
 }
 
 struct BadCase {
@@ -44,7 +37,7 @@ struct BadCase {
 class BadShapeTest : public testing::TestWithParam<BadCase> {};
 
 TEST_P(BadShapeTest, IsRefused) {
-  const auto tensor = Tensor::FromBytes(v1::Tensor::FLOAT32, GetParam().shape, std::string(GetParam().bytes, 'x'));
+  const auto tensor = Tensor::FromBytes(DType::kFloat32, GetParam().shape, std::string(GetParam().bytes, 'x'));
   EXPECT_EQ(tensor.status().code(), absl::StatusCode::kInvalidArgument);
 }
 
@@ -58,53 +51,15 @@ INSTANTIATE_TEST_SUITE_P(Tensor, BadShapeTest,
                          }),
                          [](const auto& info) { return info.param.name; });
 
-struct TypedCase {
-  const char* name;
-  DType dtype;
-  void (*fill)(v1::Tensor*);
-  std::string bytes;
-};
-
-class TypedReplyTest : public testing::TestWithParam<TypedCase> {};
-
-TEST_P(TypedReplyTest, BecomesBytes) {
-  v1::Tensor proto;
-  proto.set_dtype(GetParam().dtype);
-  proto.add_shape(2);
-  GetParam().fill(&proto);
-  const auto tensor = Tensor::FromProto(proto);
-  ASSERT_TRUE(tensor.ok()) << tensor.status();
-  EXPECT_EQ(std::string(tensor->bytes()), GetParam().bytes);
-}
-
-template <class T>
-std::string BytesOf(T a, T b) {
-  const T values[] = {a, b};
-  return std::string(reinterpret_cast<const char*>(values), sizeof(values));
-}
-
-void AddFloats(v1::Tensor* t) { t->add_float_data(1), t->add_float_data(-0.5); }
-void AddInts(v1::Tensor* t) { t->add_int_data(1), t->add_int_data(-2); }
-
-INSTANTIATE_TEST_SUITE_P(
-    Tensor, TypedReplyTest,
-    testing::ValuesIn<TypedCase>({
-        {"Float32", v1::Tensor::FLOAT32, AddFloats, BytesOf<float>(1, -0.5)},
-        {"Float16", v1::Tensor::FLOAT16, AddFloats, BytesOf<uint16_t>(0x3c00, 0xb800)},
-        {"Bfloat16", v1::Tensor::BFLOAT16, AddFloats, BytesOf<uint16_t>(0x3f80, 0xbf00)},
-        {"Float64", v1::Tensor::FLOAT64, [](v1::Tensor* t) { t->add_double_data(1), t->add_double_data(2); },
-         BytesOf<double>(1, 2)},
-        {"Int8", v1::Tensor::INT8, AddInts, BytesOf<int8_t>(1, -2)},
-        {"Int32", v1::Tensor::INT32, AddInts, BytesOf<int32_t>(1, -2)},
-        {"Int64", v1::Tensor::INT64, [](v1::Tensor* t) { t->add_int64_data(1), t->add_int64_data(-2); }, BytesOf<int64_t>(1, -2)},
-        {"Bool", v1::Tensor::BOOL, [](v1::Tensor* t) { t->add_bool_data(true), t->add_bool_data(false); }, BytesOf<uint8_t>(1, 0)},
-    }),
-    [](const auto& info) { return info.param.name; });
-
-TEST(TensorTest, StatisticsAreNoValues) {
-  v1::Tensor proto;
-  proto.mutable_statistics()->set_mean(1);
-  EXPECT_EQ(Tensor::FromProto(proto).status().code(), absl::StatusCode::kInvalidArgument);
+TEST(TensorTest, HoldsBooleansAndHalfTypes) {
+  const Tensor yes = Tensor::Of<bool>({3}, {true, false, true});
+  EXPECT_EQ(yes.bytes(), std::string("\1\0\1", 3));
+  EXPECT_EQ(*yes.Values<bool>(), (std::vector<bool>{true, false, true}));
+  const Tensor half = Tensor::Of<Float16>({2}, {Float16(1), Float16(-0.5)});
+  EXPECT_EQ(half.bytes(), std::string("\x00\x3c\x00\xb8", 4));
+  EXPECT_EQ(float(half.Values<Float16>()->back()), -0.5f);
+  const Tensor upper = Tensor::Of<Bfloat16>({1}, {Bfloat16(1)});
+  EXPECT_EQ(upper.bytes(), std::string("\x80\x3f", 2));
 }
 
 }  // namespace

@@ -8,7 +8,7 @@ namespace {
 using Fault = FakeServer::Fault;
 
 // The fake server takes chunks of 16 bytes.
-Tensor Bytes(const std::string& text) { return *Tensor::FromBytes(v1::Tensor::UINT8, {static_cast<int64_t>(text.size())}, text); }
+Tensor Bytes(const std::string& text) { return *Tensor::FromBytes(DType::kUint8, {static_cast<int64_t>(text.size())}, text); }
 
 const char kLong[] = "forty characters are three chunks of it.";
 

@@ -4,62 +4,32 @@
 //   Tensor x = Tensor::Of<float>({2, 2}, {1, 2, 3, 4});
 //   absl::StatusOr<std::vector<float>> values = x.Values<float>();
 
-#ifndef GLUOND_CLIENT_CPP_TENSOR_H_
-#define GLUOND_CLIENT_CPP_TENSOR_H_
+#ifndef GLUOND_TENSOR_H_
+#define GLUOND_TENSOR_H_
 
 #include <cstdint>
 #include <cstring>
 #include <map>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "gluond/v1/tensor.pb.h"
+#include "gluond/dtype.h"
+#include "gluond/export.h"
 
 namespace gluond::client {
 
-using DType = v1::Tensor::DType;
 using Shape = std::vector<int64_t>;
 
-// Bytes of one element; 0 for a dtype that does not exist.
-int64_t ElementSize(DType dtype);
-
 // "(2, 3)".
-std::string ToString(const Shape& shape);
+GLUOND_EXPORT std::string ToString(const Shape& shape);
 
-// The DType of a C++ type. FLOAT16 and BFLOAT16 have none: their bytes travel in a Tensor unread.
-template <class T>
-constexpr DType DTypeOf() = delete;
-template <>
-constexpr DType DTypeOf<float>() {
-  return v1::Tensor::FLOAT32;
-}
-template <>
-constexpr DType DTypeOf<double>() {
-  return v1::Tensor::FLOAT64;
-}
-template <>
-constexpr DType DTypeOf<uint8_t>() {
-  return v1::Tensor::UINT8;
-}
-template <>
-constexpr DType DTypeOf<int8_t>() {
-  return v1::Tensor::INT8;
-}
-template <>
-constexpr DType DTypeOf<int32_t>() {
-  return v1::Tensor::INT32;
-}
-template <>
-constexpr DType DTypeOf<int64_t>() {
-  return v1::Tensor::INT64;
-}
-
-class Tensor {
+class GLUOND_EXPORT Tensor {
  public:
   // An empty tensor of shape (0).
   Tensor() = default;
@@ -71,17 +41,17 @@ class Tensor {
   // Requires as many values as the shape has elements.
   template <class T>
   static Tensor Of(Shape shape, const std::vector<T>& values) {
+    if constexpr (std::is_same_v<T, bool>) {
+      return FromBytes(DType::kBool, std::move(shape), std::string(values.begin(), values.end())).value();
+    } else {
+      return FromSpan(std::move(shape), absl::MakeConstSpan(values));
+    }
+  }
+  template <class T>
+  static Tensor FromSpan(Shape shape, absl::Span<const T> values) {
     std::string bytes(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T));
     return FromBytes(DTypeOf<T>(), std::move(shape), std::move(bytes)).value();
   }
-
-  // The tensor of a reply, raw or typed. INVALID_ARGUMENT: it has no values (statistics), or not as
-  // many as the shape.
-  static absl::StatusOr<Tensor> FromProto(v1::Tensor proto);
-
-  // As `raw`.
-  v1::Tensor ToProto() const;
-  v1::Tensor ToProtoWithoutBytes() const;
 
   DType dtype() const { return dtype_; }
   const Shape& shape() const { return shape_; }
@@ -93,20 +63,25 @@ class Tensor {
   template <class T>
   absl::StatusOr<std::vector<T>> Values() const {
     if (DTypeOf<T>() != dtype_) return WrongType(DTypeOf<T>());
-    std::vector<T> values(static_cast<size_t>(size()));
-    if (!values.empty()) std::memcpy(values.data(), bytes_->data(), bytes_->size());
-    return values;
+    if constexpr (std::is_same_v<T, bool>) {
+      return std::vector<bool>(bytes_->begin(), bytes_->end());
+    } else {
+      std::vector<T> values(static_cast<size_t>(size()));
+      if (!values.empty()) std::memcpy(static_cast<void*>(values.data()), bytes_->data(), bytes_->size());
+      return values;
+    }
   }
 
   friend bool operator==(const Tensor& a, const Tensor& b) {
     return a.dtype_ == b.dtype_ && a.shape_ == b.shape_ && a.bytes() == b.bytes();
   }
+  friend bool operator!=(const Tensor& a, const Tensor& b) { return !(a == b); }
 
  private:
   static std::shared_ptr<const std::string> NoBytes();
   absl::Status WrongType(DType wanted) const;
 
-  DType dtype_ = v1::Tensor::FLOAT32;
+  DType dtype_ = DType::kFloat32;
   Shape shape_ = {0};
   std::shared_ptr<const std::string> bytes_ = NoBytes();
 };
@@ -114,9 +89,6 @@ class Tensor {
 // Tensors by name: inputs, outputs, parameters, gradients.
 using Tensors = std::map<std::string, Tensor>;
 
-// Moves the tensors out of a message's map field.
-absl::StatusOr<Tensors> FromProto(google::protobuf::Map<std::string, v1::Tensor>* map);
-
 }  // namespace gluond::client
 
-#endif  // GLUOND_CLIENT_CPP_TENSOR_H_
+#endif  // GLUOND_TENSOR_H_
