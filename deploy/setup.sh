@@ -12,6 +12,8 @@ wanted() {
   cat <<'END'
 bazel-bootstrap          builds everything
 g++                      compiles C++20
+clang                    the test of the C++ library's headers
+cmake                    the test of a program on the C++ library
 pkgconf                  tells Bazel the versions of the libraries
 protobuf-compiler        generates code from proto/
 protobuf-compiler-grpc   generates the service stubs

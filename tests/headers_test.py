@@ -17,9 +17,9 @@ ROOT = pathlib.Path(os.path.realpath(__file__)).parent.parent
 # The most by room: files that read gRPC's headers; files that read protobuf's; headers of our messages, over all files; the median
 # and the maximum of our own headers in a file.
 BUDGET = {
-    "client/cli": Row(16, 22, 465, 4, 17),
-    "client/cpp": Row(13, 14, 265, 6, 11),
-    "client/python": Row(2, 0, 0, 3, 3),
+    "client/cli": Row(4, 4, 7, 5, 19),
+    "client/cpp": Row(12, 12, 240, 6, 15),
+    "client/python": Row(2, 0, 0, 4, 4),
     "engine/compile": Row(0, 0, 0, 24, 25),
     "engine/core": Row(0, 0, 0, 8, 17),
     "engine/imperative": Row(0, 0, 0, 37, 43),

@@ -22,6 +22,11 @@ ENGINE = {
     "engine/store",
 }
 
+# The public headers of the C++ library; commands that speak other protocols than its own take its channels, too.
+PUBLIC = "client/cpp/gluond/"
+MAY_TAKE_CHANNELS = {f"client/cli/{name}.cc" for name in ("health", "load", "load_shot")}
+CHANNELS = {"client/cpp/channel.h", "client/cpp/connect.h"}
+
 # A room owns its folder and all below it, but for the rooms there that have a line of their own.
 MAY_IMPORT = {
     "bazel": set(),
@@ -40,7 +45,7 @@ MAY_IMPORT = {
     "client/cpp": {"proto"},
     "client/python": {"client/cpp", "proto"},
     "client/cli": {"bazel", "proto", "client/cpp"},
-    "deploy": set(),
+    "deploy": {"client/cpp"},
     "docs": set(),
 }
 # The rooms of the server, from the lowest on, with the other rooms of the server that they may import.
@@ -137,6 +142,13 @@ def breaches(root):
                 yield f"{path}: imports {imported}; name it from the root"
             elif imported.split("/")[0] in tops and room_of(imported) not in MAY_IMPORT[room] | {room}:
                 yield f"{path}: {room} may not import {imported}"
+            elif (
+                room in ("client/cli", "deploy")
+                and imported.startswith("client/cpp/")
+                and not imported.startswith(PUBLIC)
+                and not (path in MAY_TAKE_CHANNELS and imported in CHANNELS)
+            ):
+                yield f"{path}: {room} may import the library's {PUBLIC}, not {imported}"
             elif imported.startswith("gloo/") and not path.startswith("server/group/gloo/"):
                 yield f"{path}: only the plugin server/group/gloo may import {imported}"
             elif LIBRARY_HEADER.search(imported) and room != "ops/kernel":
@@ -208,6 +220,9 @@ class PlantedBreachTest(unittest.TestCase):
             ("bazel/a.cc", '#include "engine/core/shape.h"\n'),
             ("engine/core/a.h", '#include "bazel/commit.h"\n'),
             ("server/a.cc", '#include "gluond/tensor.h"\n'),
+            ("client/cli/a.cc", '#include "client/cpp/connection.h"\n'),
+            ("client/cli/a.cc", '#include "client/cpp/channel.h"\n'),
+            ("client/cli/health.cc", '#include "client/cpp/connection.h"\n'),
             ("engine/core/a.h", '#include "../runtime/executor.h"\n'),
             ("engine/extra/a.h", "\n"),
             ("tools/a.py", "\n"),
@@ -283,6 +298,8 @@ class PlantedBreachTest(unittest.TestCase):
             ("ops/kernel/backend.h", "#ifdef GLUOND_GPU  // The GPU's.\n#endif\n"),
             ("ops/kernel/map.h", "// GLUOND_GPU\n#include BACKEND(map.h)\n"),
             ("server/start/a.cc", '#include "ops/kernel/cuda/plugin.h"\n'),
+            ("client/cli/a.cc", '#include "gluond/client.h"\n'),
+            ("client/cli/health.cc", '#include "client/cpp/channel.h"\n'),
             ("server/group/gloo/a.cc", "#include <gloo/context.h>\n"),
             ("ops/kernel/gemm.cc", '#include "oneapi/dnnl/dnnl.hpp"\nF<<<1, 2>>>(cublasHandle_t());\n'),
             ("server/a.cc", '// cuDNN is found by dlopen.\nauto text = "libcudnn.so.9 is missing";\n'),

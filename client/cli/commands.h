@@ -13,7 +13,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "client/cli/options.h"
-#include "client/cpp/client.h"
+#include "gluond/client.h"
 
 namespace gluond::cli {
 

@@ -9,23 +9,23 @@
 #include "client/cli/commands.h"
 #include "client/cli/json.h"
 #include "client/cli/program_table.h"
-#include "client/cpp/status_macros.h"
+#include "gluond/status_macros.h"
 
 namespace gluond::cli {
 namespace {
 
 // "data=32,1,28,28", or several with semicolons between.
-absl::Status ParseInputs(const std::string& text, const Options& options, v1::ExplainRequest* request) {
+absl::Status ParseInputs(const std::string& text, const Options& options, client::ExplainRequest* request) {
   for (const absl::string_view each : absl::StrSplit(text, ';', absl::SkipWhitespace())) {
     const std::vector<std::string> parts = absl::StrSplit(each, absl::MaxSplits('=', 1));
-    v1::ExplainRequest::Input* const input = request->add_inputs();
-    input->set_name(parts[0]);
+    client::ExplainRequest::Input& input = request->inputs.emplace_back();
+    input.name = parts[0];
     bool is_shape = parts.size() == 2;
     if (is_shape) {
       for (const absl::string_view size : absl::StrSplit(parts[1], ',', absl::SkipEmpty())) {
         int64_t axis = 0;
         is_shape = is_shape && absl::SimpleAtoi(size, &axis) && axis >= 0;
-        input->add_shape(axis);
+        input.shape.push_back(axis);
       }
     }
     if (!is_shape)
@@ -34,7 +34,7 @@ absl::Status ParseInputs(const std::string& text, const Options& options, v1::Ex
   return absl::OkStatus();
 }
 
-absl::Status WritePicture(const v1::ExplainResponse& program, const std::string& path) {
+absl::Status WritePicture(const client::ExplainResponse& program, const std::string& path) {
   std::ofstream file(path, std::ios::binary | std::ios::trunc);
   file << ProgramPicture(program);
   file.close();
@@ -62,23 +62,26 @@ absl::Status Explain(const Arguments& arguments) {
   options.Add("svg", &svg, "Draws the program into this file, too.");
   AddJson(&options, &json);
   server.AddTo(&options);
-  CLIENT_ASSIGN_OR_RETURN(const bool go_on, options.Parse(arguments));
+  GLUOND_ASSIGN_OR_RETURN(const bool go_on, options.Parse(arguments));
   if (!go_on) return absl::OkStatus();
   if (model.empty()) return options.Fail("which MODEL? `gluond models` lists them");
   if (mode != "predict" && mode != "train")
     return options.Fail(absl::StrCat("--mode wants `predict` or `train`, and got '", mode, "'"));
-  v1::ExplainRequest request;
-  request.set_mode(mode == "train" ? v1::ExplainRequest::TRAIN_STEP : v1::ExplainRequest::PREDICT);
+  client::ExplainRequest request;
+  request.mode = mode == "train" ? client::ExplainRequest::Mode::kTrainStep : client::ExplainRequest::Mode::kPredict;
   const std::vector<std::string> parts = absl::StrSplit(model, absl::MaxSplits(':', 1));
-  parts.size() == 1 ? request.set_model(model) : request.set_served(parts[0]);
-  if (parts.size() == 2) request.set_version(parts[1]);
-  CLIENT_RETURN_IF_ERROR(ParseInputs(inputs, options, &request));
-  CLIENT_ASSIGN_OR_RETURN(const client::Client client, server.Connect());
-  CLIENT_ASSIGN_OR_RETURN(const v1::ExplainResponse program, client.Explain(request));
+  (parts.size() == 1 ? request.model : request.served) = parts[0];
+  if (parts.size() == 2) request.version = parts[1];
+  GLUOND_RETURN_IF_ERROR(ParseInputs(inputs, options, &request));
+  GLUOND_ASSIGN_OR_RETURN(const client::Client client, server.Connect());
+  GLUOND_ASSIGN_OR_RETURN(const client::ExplainResponse program, client.Explain(request));
   if (!svg.empty()) {
-    CLIENT_RETURN_IF_ERROR(WritePicture(program, svg));
+    GLUOND_RETURN_IF_ERROR(WritePicture(program, svg));
   }
-  if (json) return PrintJson(std::vector<v1::ExplainResponse>{program});
+  if (json) {
+    PrintJson(std::vector<client::ExplainResponse>{program});
+    return absl::OkStatus();
+  }
   std::cout << ProgramTable(program);
   return absl::OkStatus();
 }

@@ -7,7 +7,7 @@
 #include "client/cli/commands.h"
 #include "client/cli/group_table.h"
 #include "client/cli/json.h"
-#include "client/cpp/status_macros.h"
+#include "gluond/status_macros.h"
 
 namespace gluond::cli {
 
@@ -29,7 +29,7 @@ absl::Status Group(const Arguments& arguments) {
   options.AddPositional("MEMBER", &member, "The number of the member that is to leave.");
   AddJson(&options, &json);
   server.AddTo(&options);
-  CLIENT_ASSIGN_OR_RETURN(const bool go_on, options.Parse(arguments));
+  GLUOND_ASSIGN_OR_RETURN(const bool go_on, options.Parse(arguments));
   if (!go_on) return absl::OkStatus();
   const bool drains = leader == "drain";
   int64_t number = 0;
@@ -41,14 +41,17 @@ absl::Status Group(const Arguments& arguments) {
   }
   if (!drains && !leader.empty()) server.address = leader;
 
-  CLIENT_ASSIGN_OR_RETURN(const client::Client client, server.Connect());
+  GLUOND_ASSIGN_OR_RETURN(const client::Client client, server.Connect());
   if (drains) {
-    CLIENT_RETURN_IF_ERROR(client.DrainMember(number));
+    GLUOND_RETURN_IF_ERROR(client.DrainMember(number));
     std::cout << "member " << number << " leaves after the step under way\n";
     return absl::OkStatus();
   }
-  CLIENT_ASSIGN_OR_RETURN(const v1::GetGroupResponse group, client.GetGroup());
-  if (json) return PrintJson(std::vector<v1::GetGroupResponse>{group});
+  GLUOND_ASSIGN_OR_RETURN(const client::GetGroupResponse group, client.GetGroup());
+  if (json) {
+    PrintJson(std::vector<client::GetGroupResponse>{group});
+    return absl::OkStatus();
+  }
   std::cout << GroupTable(group);
   return absl::OkStatus();
 }

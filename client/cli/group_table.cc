@@ -12,21 +12,17 @@
 namespace gluond::cli {
 namespace {
 
-std::string TimeText(const google::protobuf::Duration& time, absl::Duration unit) {
-  return absl::FormatDuration(absl::Trunc(absl::Seconds(time.seconds()) + absl::Nanoseconds(time.nanos()), unit));
-}
+std::string TimeText(absl::Duration time, absl::Duration unit) { return absl::FormatDuration(absl::Trunc(time, unit)); }
 
-std::string WaitText(const google::protobuf::Duration& time) { return TimeText(time, absl::Microseconds(10)); }
+std::string WaitText(absl::Duration time) { return TimeText(time, absl::Microseconds(10)); }
 
-bool WaitsLess(const v1::GroupMember* a, const v1::GroupMember* b) {
-  return std::pair(a->waited().seconds(), a->waited().nanos()) < std::pair(b->waited().seconds(), b->waited().nanos());
-}
+bool WaitsLess(const client::GroupMember* a, const client::GroupMember* b) { return a->waited < b->waited; }
 
 // The rank for which the others wait; null: none is slower than all others.
-const v1::GroupMember* Slowest(const v1::GetGroupResponse& group) {
-  std::vector<const v1::GroupMember*> ranks;
-  for (const v1::GroupMember& member : group.members()) {
-    if (member.place() == v1::GroupMember::RANK && member.has_waited()) ranks.push_back(&member);
+const client::GroupMember* Slowest(const client::GetGroupResponse& group) {
+  std::vector<const client::GroupMember*> ranks;
+  for (const client::GroupMember& member : group.members) {
+    if (member.place == client::GroupMember::Place::kRank && member.waited.has_value()) ranks.push_back(&member);
   }
   std::sort(ranks.begin(), ranks.end(), WaitsLess);
   return ranks.size() > 1 && WaitsLess(ranks[0], ranks[1]) ? ranks[0] : nullptr;
@@ -34,24 +30,24 @@ const v1::GroupMember* Slowest(const v1::GetGroupResponse& group) {
 
 }  // namespace
 
-std::string GroupTable(const v1::GetGroupResponse& group) {
-  std::string text = group.generation() == 0 ? "no generation has begun" : absl::StrCat("generation ", group.generation());
-  absl::StrAppend(&text, ": ", group.members_size(), " processes are there, steps run with ", group.min(), " to ", group.max(),
-                  "\n");
-  absl::StrAppendFormat(&text, "%d steps, %.1f steps/s, %.1f rows/s; the last change is %d\n", group.steps(),
-                        group.steps_per_second(), group.rows_per_second(), group.applied());
-  if (group.generation() > 0 && group.has_pause()) {
-    absl::StrAppend(&text, "pause before this generation: ", TimeText(group.pause(), absl::Milliseconds(1)), "\n");
+std::string GroupTable(const client::GetGroupResponse& group) {
+  std::string text = group.generation == 0 ? "no generation has begun" : absl::StrCat("generation ", group.generation);
+  absl::StrAppend(&text, ": ", group.members.size(), " processes are there, steps run with ", group.min, " to ", group.max, "\n");
+  absl::StrAppendFormat(&text, "%d steps, %.1f steps/s, %.1f rows/s; the last change is %d\n", group.steps, group.steps_per_second,
+                        group.rows_per_second, group.applied);
+  if (group.generation > 0 && group.pause.has_value()) {
+    absl::StrAppend(&text, "pause before this generation: ", TimeText(*group.pause, absl::Milliseconds(1)), "\n");
   }
-  if (!group.why_not().empty()) absl::StrAppend(&text, "no step runs: ", group.why_not(), "\n");
-  const v1::GroupMember* const slowest = Slowest(group);
+  if (!group.why_not.empty()) absl::StrAppend(&text, "no step runs: ", group.why_not, "\n");
+  const client::GroupMember* const slowest = Slowest(group);
   Table rows = {{"member", "name", "place", "lag", "silent", "waited"}};
-  for (const v1::GroupMember& member : group.members()) {
-    rows.push_back({absl::StrCat(member.member()), member.name(),
-                    absl::StrCat(v1::GroupMember::Place_Name(member.place()), member.is_leaving() ? ", leaves" : ""),
-                    absl::StrCat(static_cast<int64_t>(group.applied() - member.applied())),
-                    TimeText(member.silent(), absl::Milliseconds(10)),
-                    absl::StrCat(member.has_waited() ? WaitText(member.waited()) : "-", &member == slowest ? ", slowest" : "")});
+  for (const client::GroupMember& member : group.members) {
+    rows.push_back(
+        {absl::StrCat(member.member), member.name,
+         absl::StrCat(client::ToString(member.place), member.is_leaving ? ", leaves" : ""),
+         absl::StrCat(static_cast<int64_t>(group.applied - member.applied)),
+         TimeText(member.silent.value_or(absl::ZeroDuration()), absl::Milliseconds(10)),
+         absl::StrCat(member.waited.has_value() ? WaitText(*member.waited) : "-", &member == slowest ? ", slowest" : "")});
   }
   return absl::StrCat(text, "\n", Aligned(rows));
 }

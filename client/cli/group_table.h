@@ -5,13 +5,13 @@
 
 #include <string>
 
-#include "gluond/v1/group.pb.h"
+#include "gluond/types.h"
 
 namespace gluond::cli {
 
 // Lines on the whole group, then a line for each process. Where one rank has waited less for others than any other rank, they
 // have waited for it: it is marked as the slowest.
-std::string GroupTable(const v1::GetGroupResponse& group);
+std::string GroupTable(const client::GetGroupResponse& group);
 
 }  // namespace gluond::cli
 

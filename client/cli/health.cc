@@ -6,7 +6,8 @@
 #include "absl/strings/str_cat.h"
 #include "client/cli/commands.h"
 #include "client/cli/table.h"
-#include "client/cpp/status_macros.h"
+#include "client/cpp/channel.h"
+#include "gluond/status_macros.h"
 #include "proto/health/v1/health.grpc.pb.h"
 
 namespace gluond::cli {
@@ -18,7 +19,7 @@ using grpc::health::v1::HealthCheckResponse;
 constexpr absl::Duration kAgain = absl::Milliseconds(100);
 
 absl::Status Ask(const ServerOptions& server, const std::string& service) {
-  CLIENT_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel, client::NewChannel(server.address, server.access));
+  GLUOND_ASSIGN_OR_RETURN(const std::shared_ptr<grpc::Channel> channel, client::NewChannel(server.address, server.access));
   // Without a wait there is one try, which has a call's time.
   const bool waits = server.wait > absl::ZeroDuration();
   const absl::Duration patience = waits ? std::min(server.wait, server.timeout) : server.timeout;
@@ -55,16 +56,16 @@ absl::Status Ask(const ServerOptions& server, const std::string& service) {
 }
 
 absl::Status DescribeServer(const ServerOptions& server) {
-  CLIENT_ASSIGN_OR_RETURN(const client::Client client, server.Connect());
-  CLIENT_ASSIGN_OR_RETURN(const v1::GetServerInfoResponse info, client.GetServerInfo());
-  Table rows = {{"version", info.version()},
-                {"uptime", absl::FormatDuration(absl::Seconds(info.uptime().seconds()))},
-                {"models", absl::StrCat(info.models(), ", ", Bytes(info.tensor_bytes()), " of tensors")},
-                {"store", info.has_store() ? "yes" : "none (--store_dir names one)"}};
-  for (const v1::Device& device : info.devices()) {
-    rows.push_back({"device", absl::StrCat(device.name(), ": ", device.description(), ", ", Bytes(device.memory_bytes()),
-                                           ", of which ", Bytes(device.memory_used_bytes()), " are used; tensors ",
-                                           Bytes(device.tensor_bytes()), ", at most ", Bytes(device.memory_peak_bytes()))});
+  GLUOND_ASSIGN_OR_RETURN(const client::Client client, server.Connect());
+  GLUOND_ASSIGN_OR_RETURN(const client::GetServerInfoResponse info, client.GetServerInfo());
+  Table rows = {{"version", info.version},
+                {"uptime", absl::FormatDuration(absl::Trunc(info.uptime, absl::Seconds(1)))},
+                {"models", absl::StrCat(info.models, ", ", Bytes(info.tensor_bytes), " of tensors")},
+                {"store", info.has_store ? "yes" : "none (--store_dir names one)"}};
+  for (const client::DeviceDescription& device : info.devices) {
+    rows.push_back({"device", absl::StrCat(device.name, ": ", device.description, ", ", Bytes(device.memory_bytes), ", of which ",
+                                           Bytes(device.memory_used_bytes), " are used; tensors ", Bytes(device.tensor_bytes),
+                                           ", at most ", Bytes(device.memory_peak_bytes))});
   }
   std::cout << Aligned(rows);
   return absl::OkStatus();
@@ -84,10 +85,10 @@ absl::Status Health(const Arguments& arguments) {
   options.Add("service", &service, "Asks for one service, as gluond.v1.TrainingService. Default: the server as a whole.");
   options.Add("quiet", &quiet, "Leaves out version, devices and memory.");
   server.AddTo(&options);
-  CLIENT_ASSIGN_OR_RETURN(const bool go_on, options.Parse(arguments));
+  GLUOND_ASSIGN_OR_RETURN(const bool go_on, options.Parse(arguments));
   if (!go_on) return absl::OkStatus();
 
-  CLIENT_RETURN_IF_ERROR(Ask(server, service));
+  GLUOND_RETURN_IF_ERROR(Ask(server, service));
   if (quiet) return absl::OkStatus();
   // The server serves, even if it is too busy to describe itself, or forbids it.
   if (const absl::Status status = DescribeServer(server); !status.ok()) {

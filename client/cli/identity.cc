@@ -22,7 +22,7 @@
 #include "absl/strings/str_split.h"
 #include "client/cli/commands.h"
 #include "client/cli/jwt.h"
-#include "client/cpp/status_macros.h"
+#include "gluond/status_macros.h"
 
 namespace gluond::cli {
 namespace {
@@ -97,10 +97,10 @@ absl::StatusOr<std::pair<Key, Certificate>> Make(const std::string& folder, cons
     return absl::InvalidArgumentError(absl::StrCat("OpenSSL makes no certificate for ", common_name, " with the names ", names));
   }
   const std::string path = absl::StrCat(folder, "/", name);
-  CLIENT_RETURN_IF_ERROR(Write(path + ".key", true, [&](FILE* file) {
+  GLUOND_RETURN_IF_ERROR(Write(path + ".key", true, [&](FILE* file) {
     return PEM_write_PrivateKey(file, key.get(), nullptr, nullptr, 0, nullptr, nullptr);
   }));
-  CLIENT_RETURN_IF_ERROR(Write(path + ".pem", false, [&](FILE* file) { return PEM_write_X509(file, certificate.get()); }));
+  GLUOND_RETURN_IF_ERROR(Write(path + ".pem", false, [&](FILE* file) { return PEM_write_X509(file, certificate.get()); }));
   return std::pair(std::move(key), std::move(certificate));
 }
 
@@ -116,7 +116,7 @@ std::string NamesOf(const std::string& hosts) {
 
 // The token goes to its owner's file.
 absl::Status WriteToken(const std::string& file, const std::string& token) {
-  CLIENT_RETURN_IF_ERROR(Write(file, true, [&](FILE* out) { return std::fprintf(out, "%s\n", token.c_str()) > 0 ? 1 : 0; }));
+  GLUOND_RETURN_IF_ERROR(Write(file, true, [&](FILE* out) { return std::fprintf(out, "%s\n", token.c_str()) > 0 ? 1 : 0; }));
   std::cerr << "The token is in " << file << ".\n";
   return absl::OkStatus();
 }
@@ -154,7 +154,7 @@ absl::Status MakeToken(const std::string& name, const std::string& roles, const 
     return absl::InternalError("the system has no random numbers");
   }
   const std::string token = absl::WebSafeBase64Escape(bytes);
-  CLIENT_RETURN_IF_ERROR(WriteToken(file, token));
+  GLUOND_RETURN_IF_ERROR(WriteToken(file, token));
   std::string digest(SHA256_DIGEST_LENGTH, '\0');
   SHA256(reinterpret_cast<const unsigned char*>(token.data()), token.size(), reinterpret_cast<unsigned char*>(digest.data()));
   std::cout << ToWord(name) << " " << roles << " sha256:" << absl::BytesToHexString(digest) << "\n";
@@ -162,9 +162,9 @@ absl::Status MakeToken(const std::string& name, const std::string& roles, const 
 }
 
 absl::Status MakeJwt(const std::string& key, const JwtClaims& claims, const std::string& file) {
-  CLIENT_ASSIGN_OR_RETURN(const JwtSigner signer, JwtSigner::Read(key));
-  CLIENT_ASSIGN_OR_RETURN(const std::string token, signer.Sign(claims));
-  CLIENT_RETURN_IF_ERROR(WriteToken(file, token));
+  GLUOND_ASSIGN_OR_RETURN(const JwtSigner signer, JwtSigner::Read(key));
+  GLUOND_ASSIGN_OR_RETURN(const std::string token, signer.Sign(claims));
+  GLUOND_RETURN_IF_ERROR(WriteToken(file, token));
   std::cout << signer.public_key();
   return absl::OkStatus();
 }
@@ -189,12 +189,12 @@ absl::Status Token(const Arguments& arguments) {
   options.Add("issuer", &issuer, "The server's --jwt_issuer, for such a token.");
   options.Add("audience", &audience, "The server's --jwt_audience, for such a token.");
   options.Add("lifetime", &lifetime, "For how long such a token is good. Below 0: it has expired.");
-  CLIENT_ASSIGN_OR_RETURN(const bool go_on, options.Parse(arguments));
+  GLUOND_ASSIGN_OR_RETURN(const bool go_on, options.Parse(arguments));
   if (!go_on) return absl::OkStatus();
   if (name.empty()) return absl::InvalidArgumentError("whose token? Give a NAME");
-  CLIENT_RETURN_IF_ERROR(CheckCaller(name));
+  GLUOND_RETURN_IF_ERROR(CheckCaller(name));
   if (file.empty()) file = absl::StrCat(absl::StrReplaceAll(name, {{"/", "."}}), ".token");
-  CLIENT_ASSIGN_OR_RETURN(const std::vector<std::string> list, RolesOf(roles));
+  GLUOND_ASSIGN_OR_RETURN(const std::vector<std::string> list, RolesOf(roles));
   if (key.empty()) {
     if (!issuer.empty() || !audience.empty()) {
       return absl::InvalidArgumentError("--issuer and --audience are a JSON Web Token's; name the key that signs it by --jwt_key");
@@ -220,7 +220,7 @@ absl::Status Certificates(const Arguments& arguments) {
   options.Add("hosts", &hosts, "Names and addresses by which clients call the server, with commas.");
   options.Add("client", &client, "The name in the client's certificate.");
   options.Add("days", &days, "For how long they are good. Below 0: they have expired.");
-  CLIENT_ASSIGN_OR_RETURN(const bool go_on, options.Parse(arguments));
+  GLUOND_ASSIGN_OR_RETURN(const bool go_on, options.Parse(arguments));
   if (!go_on) return absl::OkStatus();
   if (folder.empty()) return absl::InvalidArgumentError("where to? Give a FOLDER");
   if (days < -kMostDays || days > kMostDays) {
@@ -228,11 +228,11 @@ absl::Status Certificates(const Arguments& arguments) {
   }
   std::error_code error;
   std::filesystem::create_directories(folder, error);
-  CLIENT_ASSIGN_OR_RETURN(const auto authority,
+  GLUOND_ASSIGN_OR_RETURN(const auto authority,
                           Make(folder, "ca", "gluond test authority", "", std::max<int64_t>(days, 1), nullptr));
   const Signer signer = {authority.second.get(), authority.first.get()};
-  CLIENT_RETURN_IF_ERROR(Make(folder, "server", "gluond", NamesOf(hosts), days, &signer).status());
-  CLIENT_RETURN_IF_ERROR(Make(folder, "client", client, NamesOf(client), days, &signer).status());
+  GLUOND_RETURN_IF_ERROR(Make(folder, "server", "gluond", NamesOf(hosts), days, &signer).status());
+  GLUOND_RETURN_IF_ERROR(Make(folder, "client", client, NamesOf(client), days, &signer).status());
   std::cout << "gluond serve --tls_cert=" << folder << "/server.pem --tls_key=" << folder
             << "/server.key --tls_client_ca=" << folder << "/ca.pem\ngluond health --tls_ca=" << folder
             << "/ca.pem --tls_cert=" << folder << "/client.pem --tls_key=" << folder << "/client.key\n";

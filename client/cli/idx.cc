@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "client/cpp/status_macros.h"
+#include "gluond/status_macros.h"
 
 namespace gluond::cli {
 namespace {
@@ -46,7 +46,7 @@ absl::StatusOr<client::Tensor> ReadIdx(const std::string& path) {
                                             "/usr/share/datasets/fashion-mnist; --data names their folder."));
   }
   unsigned char magic[4];
-  CLIENT_RETURN_IF_ERROR(reader.Read(reinterpret_cast<char*>(magic), sizeof(magic)));
+  GLUOND_RETURN_IF_ERROR(reader.Read(reinterpret_cast<char*>(magic), sizeof(magic)));
   if (magic[0] != 0 || magic[1] != 0 || magic[2] != kUnsignedBytes || magic[3] == 0) {
     return absl::InvalidArgumentError(absl::StrCat(found, ": not an idx file of unsigned bytes"));
   }
@@ -54,27 +54,27 @@ absl::StatusOr<client::Tensor> ReadIdx(const std::string& path) {
   int64_t size = 1;
   for (int i = 0; i < magic[3]; ++i) {
     unsigned char d[4];
-    CLIENT_RETURN_IF_ERROR(reader.Read(reinterpret_cast<char*>(d), sizeof(d)));
+    GLUOND_RETURN_IF_ERROR(reader.Read(reinterpret_cast<char*>(d), sizeof(d)));
     shape.push_back(int64_t{d[0]} << 24 | int64_t{d[1]} << 16 | int64_t{d[2]} << 8 | int64_t{d[3]});
     if (__builtin_mul_overflow(size, shape.back(), &size) || size >= kLargestFile) {
       return absl::InvalidArgumentError(absl::StrCat(found, ": larger than 2 GiB: ", client::ToString(shape)));
     }
   }
   std::string bytes(static_cast<size_t>(size), '\0');
-  CLIENT_RETURN_IF_ERROR(reader.Read(bytes.data(), size));
+  GLUOND_RETURN_IF_ERROR(reader.Read(bytes.data(), size));
   return client::Tensor::FromBytes(client::DType::kUint8, std::move(shape), std::move(bytes));
 }
 
 absl::StatusOr<LabelledImages> ReadLabelledImages(const std::string& folder, const std::string& part) {
   const std::string stem = absl::StrCat(folder, "/", part);
-  CLIENT_ASSIGN_OR_RETURN(client::Tensor images, ReadIdx(stem + "-images-idx3-ubyte"));
-  CLIENT_ASSIGN_OR_RETURN(client::Tensor labels, ReadIdx(stem + "-labels-idx1-ubyte"));
+  GLUOND_ASSIGN_OR_RETURN(client::Tensor images, ReadIdx(stem + "-images-idx3-ubyte"));
+  GLUOND_ASSIGN_OR_RETURN(client::Tensor labels, ReadIdx(stem + "-labels-idx1-ubyte"));
   const client::Shape& shape = images.shape();
   if (shape.size() != 3 || labels.shape() != client::Shape{shape[0]}) {
     return absl::InvalidArgumentError(absl::StrCat(stem, ": images of shape (n, height, width) and as many labels are needed, got ",
                                                    client::ToString(shape), " and ", client::ToString(labels.shape())));
   }
-  CLIENT_ASSIGN_OR_RETURN(
+  GLUOND_ASSIGN_OR_RETURN(
       images, client::Tensor::FromBytes(client::DType::kUint8, {shape[0], 1, shape[1], shape[2]}, std::string(images.bytes())));
   return LabelledImages{std::move(images), std::move(labels)};
 }

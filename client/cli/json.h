@@ -6,9 +6,9 @@
 #include <iostream>
 #include <string>
 
-#include "absl/status/status.h"
+#include "client/cli/json_text.h"
 #include "client/cli/options.h"
-#include "google/protobuf/util/json_util.h"
+#include "gluond/fields.h"
 
 namespace gluond::cli {
 
@@ -17,18 +17,9 @@ inline void AddJson(Options* options, bool* json) {
   options->Add("json", json, "Prints the server's answer as JSON, a line for each, with the fields of docs/wire.md.");
 }
 
-template <class Messages>
-absl::Status PrintJson(const Messages& messages) {
-  google::protobuf::util::JsonPrintOptions options;
-  options.always_print_primitive_fields = options.preserve_proto_field_names = true;
-  for (const auto& message : messages) {
-    std::string line;
-    if (!google::protobuf::util::MessageToJsonString(message, &line, options).ok()) {
-      return absl::InternalError("the server's answer has no form in JSON");
-    }
-    std::cout << line << "\n";
-  }
-  return absl::OkStatus();
+template <class Answers>
+void PrintJson(const Answers& answers) {
+  for (const auto& answer : answers) std::cout << JsonText(answer) << "\n";
 }
 
 }  // namespace gluond::cli

@@ -1,7 +1,7 @@
 // JSON Web Tokens that a key of one's own signs: for tests, and where nobody else says who people are.
 //
-//   CLIENT_ASSIGN_OR_RETURN(const JwtSigner signer, JwtSigner::Read("signer.key"));
-//   CLIENT_ASSIGN_OR_RETURN(const std::string token, signer.Sign({"https://login.example.org", "gluond", "alice", {"train"},
+//   GLUOND_ASSIGN_OR_RETURN(const JwtSigner signer, JwtSigner::Read("signer.key"));
+//   GLUOND_ASSIGN_OR_RETURN(const std::string token, signer.Sign({"https://login.example.org", "gluond", "alice", {"train"},
 //                                                                 absl::Now(), absl::Now() + absl::Hours(1)}));
 
 #ifndef GLUOND_CLIENT_CLI_JWT_H_

@@ -10,7 +10,8 @@
 #include "client/cli/load_run.h"
 #include "client/cli/load_shot.h"
 #include "client/cli/progress.h"
-#include "client/cpp/status_macros.h"
+#include "client/cpp/connect.h"
+#include "gluond/status_macros.h"
 
 namespace gluond::cli {
 namespace {
@@ -52,20 +53,20 @@ absl::Status Check(const LoadOptions& options) {
 }
 
 absl::Status Run(LoadOptions options, const ServerOptions& server) {
-  CLIENT_RETURN_IF_ERROR(Check(options));
+  GLUOND_RETURN_IF_ERROR(Check(options));
   Pace& pace = options.pace;
   if (pace.concurrency == 0) pace.concurrency = 8;
   pace.timeout = options.timeout_ms > 0 ? absl::Milliseconds(options.timeout_ms) : server.timeout;
   options.inference.seed = pace.seed;
   if (options.request.empty()) options.request = options.method.empty() ? kCopy : "{}";
   if (options.method.empty()) options.method = "gluond.v1.OperatorService/Invoke";
-  CLIENT_ASSIGN_OR_RETURN(const client::Client client, server.Connect());
-  CLIENT_ASSIGN_OR_RETURN(const Shot shot, options.inference.model.empty()
+  GLUOND_ASSIGN_OR_RETURN(const client::Client client, server.Connect());
+  GLUOND_ASSIGN_OR_RETURN(const Shot shot, options.inference.model.empty()
                                                ? CallOf(options.method, options.request)
                                                : InferenceOf(client, options.inference, server.timeout));
-  grpc::GenericStub stub(client.channel());
+  grpc::GenericStub stub(client::ChannelOf(client));
   // A request that cannot work stops here.
-  CLIENT_RETURN_IF_ERROR(Fire(stub, shot, server.timeout));
+  GLUOND_RETURN_IF_ERROR(Fire(stub, shot, server.timeout));
 
   const bool draws = isatty(STDOUT_FILENO) == 1 && !options.json;
   const LoadReport report = RunLoad(stub, shot, pace, [&](const LoadState& state) {
@@ -112,7 +113,7 @@ absl::Status Load(const Arguments& arguments) {
               "copies a number.");
   options.Add("request", &load.request, "The method's request in JSON, or @FILE that holds it. Default: an empty one.");
   server.AddTo(&options);
-  CLIENT_ASSIGN_OR_RETURN(const bool go_on, options.Parse(arguments));
+  GLUOND_ASSIGN_OR_RETURN(const bool go_on, options.Parse(arguments));
   return go_on ? Run(load, server) : absl::OkStatus();
 }
 

@@ -10,7 +10,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "client/cpp/status_macros.h"
+#include "client/cpp/connect.h"
+#include "gluond/status_macros.h"
 #include "google/protobuf/util/json_util.h"
 #include "grpcpp/support/proto_buffer_writer.h"
 #include "proto/inference/grpc_service.grpc.pb.h"
@@ -113,9 +114,9 @@ absl::StatusOr<Shot> InferenceOf(const client::Client& client, const InferenceSh
   question.set_version(options.version);
   inference::ModelMetadataResponse metadata;
   const grpc::Status status =
-      inference::GRPCInferenceService::NewStub(client.channel())->ModelMetadata(&context, question, &metadata);
+      inference::GRPCInferenceService::NewStub(client::ChannelOf(client))->ModelMetadata(&context, question, &metadata);
   if (!status.ok()) return absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
-  CLIENT_ASSIGN_OR_RETURN(const inference::ModelInferRequest request, RandomRequest(metadata, options));
+  GLUOND_ASSIGN_OR_RETURN(const inference::ModelInferRequest request, RandomRequest(metadata, options));
   return ShotOf("/inference.GRPCInferenceService/ModelInfer", request);
 }
 
@@ -127,7 +128,7 @@ absl::StatusOr<Shot> CallOf(const std::string& method, const std::string& json) 
     return absl::InvalidArgumentError(
         absl::StrCat("'", method, "' is no unary method of gluond.v1; write gluond.v1.ModelService/Predict."));
   }
-  CLIENT_ASSIGN_OR_RETURN(const std::string text, JsonText(json));
+  GLUOND_ASSIGN_OR_RETURN(const std::string text, JsonText(json));
   const std::unique_ptr<google::protobuf::Message> request(
       google::protobuf::MessageFactory::generated_factory()->GetPrototype(found->input_type())->New());
   const auto parsed = google::protobuf::util::JsonStringToMessage(text, request.get());

@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "client/cli/load_run.h"
-#include "client/cpp/client.h"
+#include "gluond/client.h"
 #include "proto/inference/grpc_service.pb.h"
 
 namespace gluond::cli {

@@ -9,7 +9,7 @@
 #include "client/cli/nearest.h"
 #include "client/cli/output.h"
 #include "client/cli/table.h"
-#include "client/cpp/error.h"
+#include "gluond/error.h"
 
 namespace gluond::cli {
 namespace {

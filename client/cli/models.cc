@@ -6,36 +6,32 @@
 #include "client/cli/commands.h"
 #include "client/cli/json.h"
 #include "client/cli/table.h"
-#include "client/cpp/status_macros.h"
+#include "gluond/status_macros.h"
 
 namespace gluond::cli {
 namespace {
 
-std::string ShapeOf(const v1::Variable& variable) {
-  return client::ToString(client::Shape(variable.shape().begin(), variable.shape().end()));
-}
-
-void Describe(const v1::Model& model) {
-  std::cout << model.name() << " on " << model.device() << ": " << model.node_count() << " nodes, " << model.parameter_elements()
-            << " parameters, " << Bytes(model.tensor_bytes()) << ", "
-            << (model.has_trainer() ? absl::StrCat("trained for ", model.step(), " steps") : std::string("no trainer"))
-            << (model.placement().group()
-                    ? absl::StrCat(", by a group of servers in ", model.placement().virtual_shards(), " virtual shards")
+void Describe(const client::ModelDescription& model) {
+  std::cout << model.name << " on " << model.device << ": " << model.node_count << " nodes, " << model.parameter_elements
+            << " parameters, " << Bytes(model.tensor_bytes) << ", "
+            << (model.has_trainer ? absl::StrCat("trained for ", model.step, " steps") : std::string("no trainer"))
+            << (model.placement.group
+                    ? absl::StrCat(", by a group of servers in ", model.placement.virtual_shards.value_or(0), " virtual shards")
                     : "")
             << "\n\n";
   Table rows = {{"name", "kind", "shape", "dtype", "state"}};
   const auto add = [&](const auto& variables, const std::string& kind, bool has_value) {
-    for (const v1::Variable& variable : variables) {
-      rows.push_back({variable.name(), kind.empty() ? v1::Variable::Kind_Name(variable.kind()) : kind, ShapeOf(variable),
-                      v1::Tensor::DType_Name(variable.dtype()),
-                      !has_value               ? ""
-                      : variable.initialized() ? "initialized"
-                                               : "without value"});
+    for (const client::Variable& variable : variables) {
+      rows.push_back({variable.name, kind.empty() ? client::ToString(variable.kind) : kind, client::ToString(variable.shape),
+                      client::ToString(variable.dtype.value_or(client::DType::kFloat32)),
+                      !has_value             ? ""
+                      : variable.initialized ? "initialized"
+                                             : "without value"});
     }
   };
-  add(model.inputs(), "INPUT", false);
-  add(model.parameters(), "", true);
-  add(model.outputs(), "OUTPUT", false);
+  add(model.inputs, "INPUT", false);
+  add(model.parameters, "", true);
+  add(model.outputs, "OUTPUT", false);
   std::cout << Aligned(rows);
 }
 
@@ -53,30 +49,36 @@ absl::Status Models(const Arguments& arguments) {
   options.Add("delete", &erase, "Deletes the model NAME, with its trainer. Its checkpoints stay.");
   AddJson(&options, &json);
   server.AddTo(&options);
-  CLIENT_ASSIGN_OR_RETURN(const bool go_on, options.Parse(arguments));
+  GLUOND_ASSIGN_OR_RETURN(const bool go_on, options.Parse(arguments));
   if (!go_on) return absl::OkStatus();
   if (erase && name.empty()) {
     return options.Fail("--delete wants the NAME of a model, and `gluond models` lists them");
   }
 
-  CLIENT_ASSIGN_OR_RETURN(const client::Client client, server.Connect());
+  GLUOND_ASSIGN_OR_RETURN(const client::Client client, server.Connect());
   if (erase) {
-    CLIENT_RETURN_IF_ERROR(client.GetModel(name).Delete());
+    GLUOND_RETURN_IF_ERROR(client.GetModel(name).Delete());
     std::cout << "deleted model " << name << "\n";
     return absl::OkStatus();
   }
   if (!name.empty()) {
-    CLIENT_ASSIGN_OR_RETURN(const v1::Model model, client.GetModel(name).Describe());
-    if (json) return PrintJson(std::vector<v1::Model>{model});
+    GLUOND_ASSIGN_OR_RETURN(const client::ModelDescription model, client.GetModel(name).Describe());
+    if (json) {
+      PrintJson(std::vector<client::ModelDescription>{model});
+      return absl::OkStatus();
+    }
     Describe(model);
     return absl::OkStatus();
   }
-  CLIENT_ASSIGN_OR_RETURN(const auto models, client.ListModels());
-  if (json) return PrintJson(models);
+  GLUOND_ASSIGN_OR_RETURN(const auto models, client.ListModels());
+  if (json) {
+    PrintJson(models);
+    return absl::OkStatus();
+  }
   Table rows = {{"model", "device", "parameters", "step", "memory"}};
-  for (const v1::Model& model : models) {
-    rows.push_back({model.name(), model.device(), absl::StrCat(model.parameter_elements()),
-                    model.has_trainer() ? absl::StrCat(model.step()) : "-", Bytes(model.tensor_bytes())});
+  for (const client::ModelDescription& model : models) {
+    rows.push_back({model.name, model.device, absl::StrCat(model.parameter_elements),
+                    model.has_trainer ? absl::StrCat(model.step) : "-", Bytes(model.tensor_bytes)});
   }
   std::cout << (models.empty() ? "no models; `gluond train` makes one\n" : Aligned(rows));
   return absl::OkStatus();

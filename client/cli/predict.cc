@@ -13,7 +13,7 @@
 #include "client/cli/layout.h"
 #include "client/cli/picture.h"
 #include "client/cli/recipe.h"
-#include "client/cpp/status_macros.h"
+#include "gluond/status_macros.h"
 
 namespace gluond::cli {
 namespace {
@@ -34,7 +34,7 @@ struct Selection {
 };
 
 absl::StatusOr<Selection> Select(const std::string& folder, int64_t first, int64_t count) {
-  CLIENT_ASSIGN_OR_RETURN(const LabelledImages all, ReadLabelledImages(folder, "t10k"));
+  GLUOND_ASSIGN_OR_RETURN(const LabelledImages all, ReadLabelledImages(folder, "t10k"));
   if (first < 0 || count < 1 || count > kMostImages || first >= all.count() || count > all.count() - first) {
     return absl::InvalidArgumentError(absl::StrCat("--first and --count want some of the ", all.count(), " test images, at most ",
                                                    kMostImages, " at a time; got ", first, " and ", count, "."));
@@ -58,18 +58,18 @@ struct Published {
 template <class Inputs>
 client::Shape ShapeOfData(const Inputs& inputs) {
   for (const auto& input : inputs) {
-    if (input.name() == "data") return client::Shape(input.shape().begin(), input.shape().end());
+    if (input.name == "data") return input.shape;
   }
   return {};
 }
 
 absl::StatusOr<client::Shape> InputShape(const client::Model& model, const Published& published) {
   if (published.asked) {
-    CLIENT_ASSIGN_OR_RETURN(const inference::ModelMetadataResponse version, model.DescribeVersion(published.version));
-    return ShapeOfData(version.inputs());
+    GLUOND_ASSIGN_OR_RETURN(const client::ModelMetadataResponse version, model.DescribeVersion(published.version));
+    return ShapeOfData(version.inputs);
   }
-  CLIENT_ASSIGN_OR_RETURN(const v1::Model described, model.Describe());
-  return ShapeOfData(described.inputs());
+  GLUOND_ASSIGN_OR_RETURN(const client::ModelDescription described, model.Describe());
+  return ShapeOfData(described.inputs);
 }
 
 // The most likely class of each image.
@@ -77,16 +77,16 @@ absl::StatusOr<std::vector<int64_t>> Classify(const client::Model& model, const 
   std::vector<float> input(images.pixels.size());
   std::transform(images.pixels.begin(), images.pixels.end(), input.begin(),
                  [](uint8_t pixel) { return static_cast<float>(pixel * kPixelScale + kPixelShift); });
-  CLIENT_ASSIGN_OR_RETURN(const client::Shape taken, InputShape(model, published));
-  CLIENT_ASSIGN_OR_RETURN(const client::Shape shape, ShapeOfImages(taken, images.count(), images.height, images.width));
+  GLUOND_ASSIGN_OR_RETURN(const client::Shape taken, InputShape(model, published));
+  GLUOND_ASSIGN_OR_RETURN(const client::Shape shape, ShapeOfImages(taken, images.count(), images.height, images.width));
   const client::Tensors inputs = {{"data", client::Tensor::Of<float>(shape, input)}};
-  CLIENT_ASSIGN_OR_RETURN(const client::Tensors outputs,
+  GLUOND_ASSIGN_OR_RETURN(const client::Tensors outputs,
                           published.asked ? model.Infer(inputs, published.version) : model.Predict(inputs));
   if (outputs.size() != 1 || outputs.begin()->second.shape().size() != 2 || outputs.begin()->second.shape()[0] != images.count()) {
     return absl::FailedPreconditionError(
         absl::StrCat("model '", model.name(), "' is no classifier of images: it has ", outputs.size(), " outputs."));
   }
-  CLIENT_ASSIGN_OR_RETURN(const std::vector<float> scores, outputs.begin()->second.Values<float>());
+  GLUOND_ASSIGN_OR_RETURN(const std::vector<float> scores, outputs.begin()->second.Values<float>());
   const int64_t classes = outputs.begin()->second.shape()[1];
   std::vector<int64_t> best;
   for (auto row = scores.begin(); classes > 0 && row != scores.end(); row += classes) {
@@ -144,7 +144,7 @@ absl::Status Predict(const Arguments& arguments) {
   options.Add("count", &count, "How many images.");
   options.Add("color", &color, "Draws in shades of grey. Default: only on a terminal.");
   server.AddTo(&options);
-  CLIENT_ASSIGN_OR_RETURN(const bool go_on, options.Parse(arguments));
+  GLUOND_ASSIGN_OR_RETURN(const bool go_on, options.Parse(arguments));
   if (!go_on) return absl::OkStatus();
 
   published.asked = published.asked || !published.version.empty();
@@ -152,12 +152,12 @@ absl::Status Predict(const Arguments& arguments) {
     return absl::InvalidArgumentError("--checkpoint is loaded into the model, and --published and --version ask others.");
   }
 
-  CLIENT_ASSIGN_OR_RETURN(const Selection images, Select(data, first, count));
-  CLIENT_ASSIGN_OR_RETURN(const client::Client client, server.Connect());
+  GLUOND_ASSIGN_OR_RETURN(const Selection images, Select(data, first, count));
+  GLUOND_ASSIGN_OR_RETURN(const client::Client client, server.Connect());
   if (!checkpoint.empty()) {
-    CLIENT_RETURN_IF_ERROR(client.LoadCheckpoint(checkpoint, name).status());
+    GLUOND_RETURN_IF_ERROR(client.LoadCheckpoint(checkpoint, name).status());
   }
-  CLIENT_ASSIGN_OR_RETURN(const auto predicted, Classify(client.GetModel(name), published, images));
+  GLUOND_ASSIGN_OR_RETURN(const auto predicted, Classify(client.GetModel(name), published, images));
   if (static_cast<int64_t>(predicted.size()) != images.count()) {
     return absl::FailedPreconditionError(absl::StrCat("model '", name, "' answers with no classes."));
   }

@@ -37,9 +37,9 @@ const std::vector<Kind>& Kinds() {
   return kinds;
 }
 
-const char* ColorOf(const v1::ProgramStep& step) {
-  if (step.has_product()) return Kinds().front().color;
-  const std::string op = absl::AsciiStrToLower(step.op());
+const char* ColorOf(const client::ProgramStep& step) {
+  if (step.has_product) return Kinds().front().color;
+  const std::string op = absl::AsciiStrToLower(step.op);
   for (const Kind& kind : Kinds()) {
     const auto is_part = [&op](const char* word) { return absl::StrContains(op, word); };
     if (std::any_of(kind.words.begin(), kind.words.end(), is_part)) return kind.color;
@@ -63,8 +63,8 @@ std::string BoxAt(double x, double y, double width, double height, const char* c
 
 class ProgramDrawing {
  public:
-  explicit ProgramDrawing(const v1::ExplainResponse& program) : program_(program) {
-    for (const v1::ProgramStep& step : program.steps()) rows_.push_back(rows_.back() + (step.computes_constants() ? 0 : 1));
+  explicit ProgramDrawing(const client::ExplainResponse& program) : program_(program) {
+    for (const client::ProgramStep& step : program.steps) rows_.push_back(rows_.back() + (step.computes_constants ? 0 : 1));
     // Text is left out where nobody could read it.
     const int steps = rows_.back();
     row_ = steps <= 200 ? 18 : steps <= 800 ? 12 : 3;
@@ -73,7 +73,7 @@ class ProgramDrawing {
   }
 
   std::string Draw() {
-    const double height = RowAt(program_.steps_size()) + 24;
+    const double height = RowAt(static_cast<int>(program_.steps.size())) + 24;
     absl::StrAppendFormat(&svg_,
                           "<svg xmlns='http://www.w3.org/2000/svg' width='%g' height='%g' viewBox='0 0 %g %g' "
                           "font-family='sans-serif' font-size='11' fill='#222'>\n"
@@ -82,12 +82,12 @@ class ProgramDrawing {
                           kPictureWidth, height, kPictureWidth, height);
     AddHead();
     AddArena();
-    for (int i = 0; i < program_.steps_size(); ++i) {
-      if (!program_.steps(i).computes_constants()) AddStep(i);
+    for (int i = 0; i < static_cast<int>(program_.steps.size()); ++i) {
+      if (!program_.steps[i].computes_constants) AddStep(i);
     }
-    for (const v1::ProgramChain& chain : program_.chains()) {
-      Add(BoxAt(6, RowAt(chain.first()) + 1, 4, RowAt(chain.end()) - RowAt(chain.first()) - 2, "#222",
-                absl::StrCat(chain.rows(), " rows in ", chain.chunks(), " parts, each through all these steps")));
+    for (const client::ProgramChain& chain : program_.chains) {
+      Add(BoxAt(6, RowAt(chain.first) + 1, 4, RowAt(chain.end) - RowAt(chain.first) - 2, "#222",
+                absl::StrCat(chain.rows, " rows in ", chain.chunks, " parts, each through all these steps")));
     }
     Add("</svg>\n");
     return std::move(svg_);
@@ -113,77 +113,77 @@ class ProgramDrawing {
                                     std::pair(kFlop, "FLOP"), std::pair(kMoved, "bytes read, written")}) {
       Add(TextAt(at, kFirstRow - 12, title, " class='head'"));
     }
-    for (const v1::ProgramStep& step : program_.steps()) {
-      if (step.computes_constants()) continue;
-      most_flop_ = std::max(most_flop_, step.flop());
+    for (const client::ProgramStep& step : program_.steps) {
+      if (step.computes_constants) continue;
+      most_flop_ = std::max(most_flop_, step.flop);
       most_moved_ = std::max(most_moved_, MovedBy(step));
     }
   }
 
-  static double MovedBy(const v1::ProgramStep& step) { return static_cast<double>(step.bytes_read() + step.bytes_written()); }
+  static double MovedBy(const client::ProgramStep& step) { return static_cast<double>(step.bytes_read + step.bytes_written); }
 
   void AddStep(int i) {
-    const v1::ProgramStep& step = program_.steps(i);
+    const client::ProgramStep& step = program_.steps[i];
     const char* const color = ColorOf(step);
     const double bar = row_ * 0.6, top = RowAt(i) + (row_ - bar) / 2;
     if (rows_[static_cast<size_t>(i)] % 2 == 1) Add(BoxAt(16, RowAt(i), kMemory - 32, row_, "#f5f6f8"));
     if (font_ > 0) {
       Add(TextAt(kName - 8, LineAt(i), absl::StrCat(i), absl::StrCat(size_, " text-anchor='end' class='light'")));
-      Add(TextAt(kName, LineAt(i), Shortened(step.name(), 26), size_));
-      Add(TextAt(kOperator + 14, LineAt(i), Shortened(step.op(), 28), size_));
-      if (!step.outputs().empty()) Add(TextAt(kOutput, LineAt(i), Shortened(ShapeText(step.outputs(0)), 22), size_));
+      Add(TextAt(kName, LineAt(i), Shortened(step.name, 26), size_));
+      Add(TextAt(kOperator + 14, LineAt(i), Shortened(step.op, 28), size_));
+      if (!step.outputs.empty()) Add(TextAt(kOutput, LineAt(i), Shortened(ShapeText(step.outputs[0]), 22), size_));
     }
     Add(BoxAt(kOperator, top, 9, bar, color,
-              absl::StrCat(i, " ", step.name(), ": ", step.op(), step.made_by().empty() ? "" : ", ", step.made_by())));
-    const double flop = kBar * step.flop() / most_flop_;
-    Add(BoxAt(kFlop, top, flop, bar, color, absl::StrFormat("%s: %.0f FLOP", step.name(), step.flop())));
-    const double read = kBar * static_cast<double>(step.bytes_read()) / most_moved_;
-    const double written = kBar * static_cast<double>(step.bytes_written()) / most_moved_;
-    const std::string moved = absl::StrCat(step.name(), ": ", step.bytes_read(), " bytes read, ", step.bytes_written(), " written");
+              absl::StrCat(i, " ", step.name, ": ", step.op, step.made_by.empty() ? "" : ", ", step.made_by)));
+    const double flop = kBar * step.flop / most_flop_;
+    Add(BoxAt(kFlop, top, flop, bar, color, absl::StrFormat("%s: %.0f FLOP", step.name, step.flop)));
+    const double read = kBar * static_cast<double>(step.bytes_read) / most_moved_;
+    const double written = kBar * static_cast<double>(step.bytes_written) / most_moved_;
+    const std::string moved = absl::StrCat(step.name, ": ", step.bytes_read, " bytes read, ", step.bytes_written, " written");
     Add(BoxAt(kMoved, top, read, bar, "#7c8596", moved) + BoxAt(kMoved + read, top, written, bar, "#c3c9d4", moved));
     if (font_ > 0) {
       const std::string light = absl::StrCat(size_, " class='light'");
-      Add(TextAt(kFlop + flop + 5, LineAt(i), absl::StrCat(step.has_product() ? "" : "~", Amount(step.flop())), light));
-      Add(TextAt(kMoved + read + written + 5, LineAt(i), Bytes(step.bytes_read() + step.bytes_written()), light));
+      Add(TextAt(kFlop + flop + 5, LineAt(i), absl::StrCat(step.has_product ? "" : "~", Amount(step.flop)), light));
+      Add(TextAt(kMoved + read + written + 5, LineAt(i), Bytes(step.bytes_read + step.bytes_written), light));
     }
   }
 
   // The places in the arena, from left to right, while they are needed, from top to bottom.
   void AddArena() {
-    const auto total = static_cast<double>(program_.totals().arena_bytes());
+    const auto total = static_cast<double>(program_.totals.arena_bytes);
     const double height = rows_.back() * row_;
-    Add(TextAt(kMemory, kFirstRow - 28, absl::StrCat("memory plan: an arena of ", Bytes(program_.totals().arena_bytes())),
+    Add(TextAt(kMemory, kFirstRow - 28, absl::StrCat("memory plan: an arena of ", Bytes(program_.totals.arena_bytes)),
                " class='head'"));
     Add(BoxAt(kMemory, kFirstRow, kArenaWidth, height, "#f5f6f8"));
     for (int i = 0; i <= 4; ++i) {
       const double x = kMemory + kArenaWidth * i / 4;
       const char* const anchor = i == 0 ? "start" : i == 4 ? "end" : "middle";
       Add(BoxAt(x, kFirstRow, 0.5, height, "#d5d9e0"));
-      Add(TextAt(x, kFirstRow - 12, Bytes(program_.totals().arena_bytes() / 4 * i),
+      Add(TextAt(x, kFirstRow - 12, Bytes(program_.totals.arena_bytes / 4 * i),
                  absl::StrCat(" text-anchor='", anchor, "' class='light'")));
     }
-    for (int i = 0; i < program_.steps_size(); ++i) {
-      if (program_.steps(i).computes_constants()) continue;
-      for (const v1::ProgramTensor& output : program_.steps(i).outputs()) {
-        if (output.place() != v1::ProgramTensor::ARENA || output.bytes() == 0 || total == 0) continue;
+    for (int i = 0; i < static_cast<int>(program_.steps.size()); ++i) {
+      if (program_.steps[i].computes_constants) continue;
+      for (const client::ProgramTensor& output : program_.steps[i].outputs) {
+        if (output.place != client::ProgramTensor::Place::kArena || output.bytes == 0 || total == 0) continue;
         AddPlace(i, output, kArenaWidth / total);
       }
     }
   }
 
-  void AddPlace(int step, const v1::ProgramTensor& output, double width_of_byte) {
-    const double x = kMemory + static_cast<double>(output.offset()) * width_of_byte;
-    const double width = static_cast<double>(output.bytes()) * width_of_byte;
-    Add(BoxAt(x, RowAt(step), width, RowAt(output.last_step() + 1) - RowAt(step), ColorOf(program_.steps(step)),
-              absl::StrCat(output.name(), " ", ShapeText(output), ": ", output.bytes(), " bytes at ", output.offset(), ", steps ",
-                           step, " to ", output.last_step()),
+  void AddPlace(int step, const client::ProgramTensor& output, double width_of_byte) {
+    const double x = kMemory + static_cast<double>(output.offset) * width_of_byte;
+    const double width = static_cast<double>(output.bytes) * width_of_byte;
+    Add(BoxAt(x, RowAt(step), width, RowAt(output.last_step + 1) - RowAt(step), ColorOf(program_.steps[step]),
+              absl::StrCat(output.name, " ", ShapeText(output), ": ", output.bytes, " bytes at ", output.offset, ", steps ", step,
+                           " to ", output.last_step),
               " fill-opacity='0.75' stroke='#fff' stroke-width='0.8'"));
     const auto letters = static_cast<int>((width - 6) / 6);
     if (font_ == 0 || letters < 8) return;
-    Add(TextAt(x + 4, LineAt(step), Shortened(output.name(), static_cast<size_t>(letters)), absl::StrCat(size_, " fill='#fff'")));
+    Add(TextAt(x + 4, LineAt(step), Shortened(output.name, static_cast<size_t>(letters)), absl::StrCat(size_, " fill='#fff'")));
   }
 
-  const v1::ExplainResponse& program_;
+  const client::ExplainResponse& program_;
   double row_ = 0;
   int font_ = 0;
   std::string size_;             // The font's.
@@ -194,6 +194,6 @@ class ProgramDrawing {
 
 }  // namespace
 
-std::string ProgramPicture(const v1::ExplainResponse& program) { return ProgramDrawing(program).Draw(); }
+std::string ProgramPicture(const client::ExplainResponse& program) { return ProgramDrawing(program).Draw(); }
 
 }  // namespace gluond::cli

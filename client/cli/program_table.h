@@ -6,20 +6,20 @@
 #include <string>
 #include <vector>
 
-#include "gluond/v1/explain.pb.h"
+#include "gluond/types.h"
 
 namespace gluond::cli {
 
 // The sums, the steps of each run, and the passes. Steps that compute constants are many, small, and done once: they are counted.
-std::string ProgramTable(const v1::ExplainResponse& program);
+std::string ProgramTable(const client::ExplainResponse& program);
 
 // Steps from top to bottom with bars of their FLOP and bytes, and beside them their places in the arena, as SVG.
-std::string ProgramPicture(const v1::ExplainResponse& program);
+std::string ProgramPicture(const client::ExplainResponse& program);
 
 // The sums, a line each.
-std::vector<std::string> ProgramHead(const v1::ExplainResponse& program);
+std::vector<std::string> ProgramHead(const client::ExplainResponse& program);
 // "(1,28,28)".
-std::string ShapeText(const v1::ProgramTensor& tensor);
+std::string ShapeText(const client::ProgramTensor& tensor);
 // The text, or its beginning and its end, in so many characters.
 std::string Shortened(const std::string& text, size_t most);
 // "1.2M".

@@ -14,26 +14,25 @@
 #include "client/cli/commands.h"
 #include "client/cli/json.h"
 #include "client/cli/table.h"
-#include "client/cpp/status_macros.h"
+#include "gluond/status_macros.h"
 
 namespace gluond::cli {
 namespace {
 
 std::vector<std::string> Words(const std::string& list) { return absl::StrSplit(list, ',', absl::SkipEmpty()); }
 
-void Print(const std::vector<v1::ServedVersion>& versions) {
+void Print(const std::vector<client::ServedVersion>& versions) {
   Table rows = {{"name", "version", "state", "labels", "weight", "from", "batch", "requests", "memory"}};
-  for (const v1::ServedVersion& version : versions) {
-    rows.push_back({version.served(), absl::StrCat(version.version()), v1::ServedVersion::State_Name(version.state()),
-                    absl::StrJoin(version.labels(), ","), version.weight() == 0 ? "" : absl::StrCat(version.weight()),
-                    version.source(), absl::StrCat(version.options().max_batch_size()), absl::StrCat(version.requests()),
-                    Bytes(version.tensor_bytes())});
+  for (const client::ServedVersion& version : versions) {
+    rows.push_back({version.served, absl::StrCat(version.version), client::ToString(version.state),
+                    absl::StrJoin(version.labels, ","), version.weight == 0 ? "" : absl::StrCat(version.weight), version.source,
+                    absl::StrCat(version.options.max_batch_size), absl::StrCat(version.requests), Bytes(version.tensor_bytes)});
   }
   std::cout << (versions.empty() ? "no versions; `gluond publish` makes one\n" : Aligned(rows));
 }
 
 // "name=number,..."
-absl::Status ParseLabels(const std::string& text, v1::RouteVersionsRequest* routes) {
+absl::Status ParseLabels(const std::string& text, client::RouteVersionsRequest* routes) {
   for (const std::string& each : Words(text)) {
     const std::vector<std::string> parts = absl::StrSplit(each, '=');
     int64_t number = 0;
@@ -41,15 +40,15 @@ absl::Status ParseLabels(const std::string& text, v1::RouteVersionsRequest* rout
       return absl::InvalidArgumentError(
           absl::StrCat("--labels wants LABEL=VERSION,... and got '", each, "'; version 0 takes a label away."));
     }
-    (*routes->mutable_labels())[parts[0]] = number;
+    routes->labels[parts[0]] = number;
   }
   return absl::OkStatus();
 }
 
 // "number:weight,..." or "none".
-absl::Status ParseWeights(const std::string& text, v1::RouteVersionsRequest* routes) {
+absl::Status ParseWeights(const std::string& text, client::RouteVersionsRequest* routes) {
   if (text == "none") {
-    routes->set_clear_weights(true);
+    routes->clear_weights = true;
     return absl::OkStatus();
   }
   for (const std::string& each : Words(text)) {
@@ -59,7 +58,7 @@ absl::Status ParseWeights(const std::string& text, v1::RouteVersionsRequest* rou
     if (parts.size() != 2 || !absl::SimpleAtoi(parts[0], &number) || !absl::SimpleAtoi(parts[1], &weight)) {
       return absl::InvalidArgumentError(absl::StrCat("--weights wants VERSION:WEIGHT,... or `none`, and got '", each, "'."));
     }
-    (*routes->mutable_weights())[number] = weight;
+    routes->weights[number] = weight;
   }
   return absl::OkStatus();
 }
@@ -85,7 +84,7 @@ absl::Status Publish(const Arguments& arguments) {
   options.Add("instances", &instances, "Batches that are computed at once.");
   options.Add("device", &device, "Where it computes. Default: where the model is.");
   server.AddTo(&options);
-  CLIENT_ASSIGN_OR_RETURN(const bool go_on, options.Parse(arguments));
+  GLUOND_ASSIGN_OR_RETURN(const bool go_on, options.Parse(arguments));
   if (!go_on) return absl::OkStatus();
   if (model.empty()) {
     return absl::InvalidArgumentError("which MODEL? `gluond models` lists them.");
@@ -98,14 +97,14 @@ absl::Status Publish(const Arguments& arguments) {
       return absl::InvalidArgumentError(absl::StrCat(option, " is ", number, "; want 0 to ", most));
     }
   }
-  v1::ServingOptions serving;
-  serving.set_max_batch_size(static_cast<int32_t>(max_batch_size));
-  serving.set_max_queue_delay_us(static_cast<uint64_t>(max_queue_delay_us));
-  serving.set_instances(static_cast<int32_t>(instances));
-  serving.set_device(device);
-  CLIENT_ASSIGN_OR_RETURN(const client::Client client, server.Connect());
-  CLIENT_ASSIGN_OR_RETURN(const v1::ServedVersion version, client.GetModel(model).Publish(Words(labels), serving, served));
-  std::cout << "published " << model << " as version " << version.version() << " of " << version.served() << "\n";
+  client::ServingOptions serving;
+  serving.max_batch_size = static_cast<int32_t>(max_batch_size);
+  serving.max_queue_delay_us = static_cast<uint64_t>(max_queue_delay_us);
+  serving.instances = static_cast<int32_t>(instances);
+  serving.device = device;
+  GLUOND_ASSIGN_OR_RETURN(const client::Client client, server.Connect());
+  GLUOND_ASSIGN_OR_RETURN(const client::ServedVersion version, client.GetModel(model).Publish(Words(labels), serving, served));
+  std::cout << "published " << model << " as version " << version.version << " of " << version.served << "\n";
   return absl::OkStatus();
 }
 
@@ -125,32 +124,35 @@ absl::Status Versions(const Arguments& arguments) {
   options.Add("retire", &retire, "Ends this version for good, when its last request is answered.");
   AddJson(&options, &json);
   server.AddTo(&options);
-  CLIENT_ASSIGN_OR_RETURN(const bool go_on, options.Parse(arguments));
+  GLUOND_ASSIGN_OR_RETURN(const bool go_on, options.Parse(arguments));
   if (!go_on) return absl::OkStatus();
-  v1::RouteVersionsRequest routes;
-  routes.set_served(name);
-  CLIENT_RETURN_IF_ERROR(ParseLabels(labels, &routes));
-  CLIENT_RETURN_IF_ERROR(ParseWeights(weights, &routes));
+  client::RouteVersionsRequest routes;
+  routes.served = name;
+  GLUOND_RETURN_IF_ERROR(ParseLabels(labels, &routes));
+  GLUOND_RETURN_IF_ERROR(ParseWeights(weights, &routes));
   const bool changes = !labels.empty() || !weights.empty();
   if (name.empty() && (changes || retire != 0)) {
     return options.Fail("--labels, --weights and --retire want a NAME, and `gluond versions` lists them");
   }
-  CLIENT_ASSIGN_OR_RETURN(const client::Client client, server.Connect());
+  GLUOND_ASSIGN_OR_RETURN(const client::Client client, server.Connect());
   if (changes) {
-    CLIENT_RETURN_IF_ERROR(client.RouteVersions(routes).status());
+    GLUOND_RETURN_IF_ERROR(client.RouteVersions(routes).status());
   }
   if (retire != 0) {
-    CLIENT_RETURN_IF_ERROR(client.RetireVersion(name, retire));
+    GLUOND_RETURN_IF_ERROR(client.RetireVersion(name, retire));
   }
-  CLIENT_ASSIGN_OR_RETURN(const auto versions, client.ListVersions(name));
+  GLUOND_ASSIGN_OR_RETURN(const auto versions, client.ListVersions(name));
   if (versions.empty() && !name.empty() && retire == 0) {
-    CLIENT_ASSIGN_OR_RETURN(const auto all, client.ListVersions(""));
+    GLUOND_ASSIGN_OR_RETURN(const auto all, client.ListVersions(""));
     std::set<std::string> names;
-    for (const v1::ServedVersion& version : all) names.insert(version.served());
+    for (const client::ServedVersion& version : all) names.insert(version.served);
     return absl::NotFoundError(
         absl::StrCat("no model is served as '", name, "'; served: ", names.empty() ? "none" : absl::StrJoin(names, ", ")));
   }
-  if (json) return PrintJson(versions);
+  if (json) {
+    PrintJson(versions);
+    return absl::OkStatus();
+  }
   Print(versions);
   return absl::OkStatus();
 }

@@ -16,11 +16,11 @@ const client::Attributes& Relu() {
   return *relu;
 }
 
-v1::Block LeNet(int64_t classes) {
+client::BlockTree LeNet(int64_t classes) {
   return Sequential({Conv2D(20, 5, Relu()), MaxPool2D(2), Conv2D(50, 5, Relu()), MaxPool2D(2), Dense(500, Relu()), Dense(classes)});
 }
 
-v1::Block Mlp(int64_t classes) { return Sequential({Dense(128, Relu()), Dense(64, Relu()), Dense(classes)}); }
+client::BlockTree Mlp(int64_t classes) { return Sequential({Dense(128, Relu()), Dense(64, Relu()), Dense(classes)}); }
 
 }  // namespace
 

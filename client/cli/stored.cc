@@ -1,6 +1,7 @@
 // gluond checkpoints, datasets, sessions: lists what a server keeps besides models, and deletes one of it.
 
 #include <iostream>
+#include <optional>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -8,7 +9,7 @@
 #include "client/cli/commands.h"
 #include "client/cli/json.h"
 #include "client/cli/table.h"
-#include "client/cpp/status_macros.h"
+#include "gluond/status_macros.h"
 
 namespace gluond::cli {
 namespace {
@@ -27,8 +28,8 @@ struct Kept {
   std::vector<std::string> (*row)(const Item&);
 };
 
-std::string When(const google::protobuf::Timestamp& time) {
-  return absl::FormatTime("%Y-%m-%d %H:%M:%S", absl::FromUnixSeconds(time.seconds()), absl::LocalTimeZone());
+std::string When(std::optional<absl::Time> time) {
+  return absl::FormatTime("%Y-%m-%d %H:%M:%S", time.value_or(absl::UnixEpoch()), absl::LocalTimeZone());
 }
 
 template <class Item>
@@ -47,81 +48,84 @@ absl::Status Run(const Kept<Item>& kept, const Arguments& arguments) {
   }
   AddJson(&options, &json);
   server.AddTo(&options);
-  CLIENT_ASSIGN_OR_RETURN(const bool go_on, options.Parse(arguments));
+  GLUOND_ASSIGN_OR_RETURN(const bool go_on, options.Parse(arguments));
   if (!go_on) return absl::OkStatus();
   if (erase == name.empty()) {
     return options.Fail(absl::StrCat("--delete and the NAME of a ", kept.one, " belong together"));
   }
 
-  CLIENT_ASSIGN_OR_RETURN(const Client client, server.Connect());
+  GLUOND_ASSIGN_OR_RETURN(const Client client, server.Connect());
   if (erase) {
-    CLIENT_RETURN_IF_ERROR((client.*kept.erase)(name));
+    GLUOND_RETURN_IF_ERROR((client.*kept.erase)(name));
     std::cout << "deleted " << kept.one << " " << name << "\n";
     return absl::OkStatus();
   }
-  CLIENT_ASSIGN_OR_RETURN(const std::vector<Item> items, (client.*kept.list)());
-  if (json) return PrintJson(items);
+  GLUOND_ASSIGN_OR_RETURN(const std::vector<Item> items, (client.*kept.list)());
+  if (json) {
+    PrintJson(items);
+    return absl::OkStatus();
+  }
   Table rows = {kept.columns};
   for (const Item& item : items) rows.push_back(kept.row(item));
   std::cout << (items.empty() ? absl::StrCat(kept.none, "\n") : Aligned(rows));
   return absl::OkStatus();
 }
 
-std::vector<std::string> CheckpointRow(const v1::Checkpoint& checkpoint) {
-  if (!checkpoint.damage().empty()) return {checkpoint.name(), "", "", absl::StrCat("damaged: ", checkpoint.damage())};
-  return {checkpoint.name(), absl::StrCat(checkpoint.step()), Bytes(checkpoint.bytes()), When(checkpoint.created())};
+std::vector<std::string> CheckpointRow(const client::Checkpoint& checkpoint) {
+  if (!checkpoint.damage.empty()) return {checkpoint.name, "", "", absl::StrCat("damaged: ", checkpoint.damage)};
+  return {checkpoint.name, absl::StrCat(checkpoint.step), Bytes(checkpoint.bytes), When(checkpoint.created)};
 }
 
-std::vector<std::string> DatasetRow(const v1::Dataset& dataset) {
-  const std::string columns = absl::StrJoin(dataset.columns(), " ", [](std::string* out, const v1::Column& column) {
-    absl::StrAppend(out, column.name(), "(", absl::StrJoin(column.shape(), ","), ")");
+std::vector<std::string> DatasetRow(const client::Dataset& dataset) {
+  const std::string columns = absl::StrJoin(dataset.columns, " ", [](std::string* out, const client::Column& column) {
+    absl::StrAppend(out, column.name, "(", absl::StrJoin(column.shape, ","), ")");
   });
-  return {dataset.name(), absl::StrCat(dataset.rows()), Bytes(dataset.bytes()),
-          !dataset.committed() ? "being uploaded"
-          : dataset.stored()   ? "stored"
-                               : "in memory",
+  return {dataset.name, absl::StrCat(dataset.rows), Bytes(dataset.bytes),
+          !dataset.committed ? "being uploaded"
+          : dataset.stored   ? "stored"
+                             : "in memory",
           columns};
 }
 
-std::vector<std::string> SessionRow(const v1::SavedSession& session) {
-  return {session.name(),          absl::StrCat(session.num_arrays()),
-          Bytes(session.bytes()),  session.stored() ? "stored" : "in memory",
-          When(session.created()), session.client_id()};
+std::vector<std::string> SessionRow(const client::SavedSession& session) {
+  return {session.name,          absl::StrCat(session.num_arrays),
+          Bytes(session.bytes),  session.stored ? "stored" : "in memory",
+          When(session.created), session.client_id};
 }
 
 }  // namespace
 
 absl::Status Checkpoints(const Arguments& arguments) {
-  static const auto& kept = *new Kept<v1::Checkpoint>{"checkpoints",
-                                                      "checkpoint",
-                                                      "no checkpoints; `gluond train` saves one",
-                                                      &Client::ListCheckpoints,
-                                                      &Client::DeleteCheckpoint,
-                                                      {"checkpoint", "step", "size", "saved"},
-                                                      CheckpointRow};
+  static const auto& kept = *new Kept<client::Checkpoint>{"checkpoints",
+                                                          "checkpoint",
+                                                          "no checkpoints; `gluond train` saves one",
+                                                          &Client::ListCheckpoints,
+                                                          &Client::DeleteCheckpoint,
+                                                          {"checkpoint", "step", "size", "saved"},
+                                                          CheckpointRow};
   return Run(kept, arguments);
 }
 
 absl::Status Datasets(const Arguments& arguments) {
-  static const auto& kept = *new Kept<v1::Dataset>{"datasets",
-                                                   "dataset",
-                                                   "no datasets; `gluond train` uploads one, and so does mx.remote.Dataset",
-                                                   &Client::ListDatasets,
-                                                   &Client::DeleteDataset,
-                                                   {"dataset", "rows", "size", "kept", "columns"},
-                                                   DatasetRow};
+  static const auto& kept = *new Kept<client::Dataset>{"datasets",
+                                                       "dataset",
+                                                       "no datasets; `gluond train` uploads one, and so does mx.remote.Dataset",
+                                                       &Client::ListDatasets,
+                                                       &Client::DeleteDataset,
+                                                       {"dataset", "rows", "size", "kept", "columns"},
+                                                       DatasetRow};
   return Run(kept, arguments);
 }
 
 absl::Status Sessions(const Arguments& arguments) {
   // A session's key, without which none deletes it, stays with the program that saved it.
-  static const auto& kept = *new Kept<v1::SavedSession>{"sessions",
-                                                        "session",
-                                                        "no saved sessions; mx.save_session(NAME) saves one",
-                                                        &Client::ListSavedSessions,
-                                                        nullptr,
-                                                        {"session", "arrays", "size", "kept", "saved", "by"},
-                                                        SessionRow};
+  static const auto& kept = *new Kept<client::SavedSession>{"sessions",
+                                                            "session",
+                                                            "no saved sessions; mx.save_session(NAME) saves one",
+                                                            &Client::ListSavedSessions,
+                                                            nullptr,
+                                                            {"session", "arrays", "size", "kept", "saved", "by"},
+                                                            SessionRow};
   return Run(kept, arguments);
 }
 

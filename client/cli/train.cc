@@ -15,8 +15,8 @@
 #include "client/cli/idx.h"
 #include "client/cli/progress.h"
 #include "client/cli/recipe.h"
-#include "client/cpp/error.h"
-#include "client/cpp/status_macros.h"
+#include "gluond/error.h"
+#include "gluond/status_macros.h"
 
 namespace gluond::cli {
 namespace {
@@ -93,11 +93,11 @@ absl::StatusOr<client::Model> Define(const client::Client& client, const TrainOp
   client::DefineOptions define = {
       .device = options.device, .seed = static_cast<uint64_t>(options.seed), .replace = options.replace, .group = options.group};
   if (options.virtual_shards > 0) define.virtual_shards = options.virtual_shards;
-  CLIENT_ASSIGN_OR_RETURN(
+  GLUOND_ASSIGN_OR_RETURN(
       const client::Model model,
       client.DefineModel(options.model, recipe.network, {client::Input("data", {-1, image[1], image[2], image[3]})}, define));
-  CLIENT_RETURN_IF_ERROR(model.Initialize(client::Named("Xavier")));
-  CLIENT_RETURN_IF_ERROR(
+  GLUOND_RETURN_IF_ERROR(model.Initialize(client::Named("Xavier")));
+  GLUOND_RETURN_IF_ERROR(
       model
           .CreateTrainer({.loss = client::Named("SoftmaxCrossEntropyLoss"),
                           .optimizer = client::Named("sgd", {{"learning_rate", recipe.learning_rate}, {"momentum", 0.9}}),
@@ -111,13 +111,13 @@ absl::StatusOr<client::Model> Define(const client::Client& client, const TrainOp
 // The model that an earlier run of the command has left, and the steps that it has taken.
 absl::StatusOr<std::pair<client::Model, int64_t>> Resume(const client::Client& client, const std::string& name) {
   const client::Model model = client.GetModel(name);
-  CLIENT_ASSIGN_OR_RETURN(const v1::Model found, model.Describe());
-  if (!found.has_trainer()) {
+  GLUOND_ASSIGN_OR_RETURN(const client::ModelDescription found, model.Describe());
+  if (!found.has_trainer) {
     return absl::FailedPreconditionError(absl::StrCat("model '", name,
                                                       "' has no trainer, so that nothing goes on; leave --resume out, "
                                                       "and --replace replaces it"));
   }
-  return std::pair(model, found.step());
+  return std::pair(model, found.step);
 }
 
 // `status` of a training whose server was away, with the way back.
@@ -126,7 +126,7 @@ absl::Status WithWayBack(const absl::Status& status) {
   return absl::Status(status.code(), absl::StrCat(status.message(), " `gluond train --resume` with these options goes on."));
 }
 
-double Accuracy(const google::protobuf::Map<std::string, double>& metrics) {
+double Accuracy(const std::map<std::string, double>& metrics) {
   const auto it = metrics.find("accuracy");
   return it == metrics.end() ? 0 : it->second;
 }
@@ -135,35 +135,35 @@ double Accuracy(const google::protobuf::Map<std::string, double>& metrics) {
 absl::StatusOr<EpochReport> TrainEpoch(const client::Model& model, const std::string& dataset, const TrainOptions& options,
                                        int64_t epoch, int64_t begin, int64_t images, const Progress& progress,
                                        TrainingCurve* curve) {
-  v1::Rows rows;
-  rows.set_dataset(dataset);
-  rows.set_shuffle(true);
-  rows.set_seed(static_cast<uint64_t>(options.seed));
-  rows.set_epoch(static_cast<uint64_t>(epoch));
-  rows.set_begin(begin);
+  client::Rows rows;
+  rows.dataset = dataset;
+  rows.shuffle = true;
+  rows.seed = static_cast<uint64_t>(options.seed);
+  rows.epoch = static_cast<uint64_t>(epoch);
+  rows.begin = begin;
   EpochReport report;
-  while (rows.begin() < images) {
-    CLIENT_ASSIGN_OR_RETURN(const v1::TrainStepResponse step, model.TrainStep(rows, options.batch_size, kStepsPerCall));
-    if (step.report().nonfinite()) {
-      return absl::OutOfRangeError(absl::StrCat("the gradient is no longer finite at step ", step.report().step(),
+  while (rows.begin < images) {
+    GLUOND_ASSIGN_OR_RETURN(const client::TrainStepResponse step, model.TrainStep(rows, options.batch_size, kStepsPerCall));
+    if (step.report.nonfinite) {
+      return absl::OutOfRangeError(absl::StrCat("the gradient is no longer finite at step ", step.report.step,
                                                 ": the training diverged. Try a smaller --learning_rate than ",
                                                 options.learning_rate, "."));
     }
-    if (step.next_begin() <= rows.begin()) return absl::InternalError("the server took no step.");
-    rows.set_begin(step.next_begin());
-    report.Add(step.samples(), step.loss(), Accuracy(step.metrics()));
-    curve->losses.push_back(static_cast<float>(step.loss()));
-    curve->steps = step.report().step();
+    if (step.next_begin <= rows.begin) return absl::InternalError("the server took no step.");
+    rows.begin = step.next_begin;
+    report.Add(step.samples, step.loss, Accuracy(step.metrics));
+    curve->losses.push_back(static_cast<float>(step.loss));
+    curve->steps = step.report.step;
     progress.Update(epoch, report);
   }
   return report;
 }
 
 absl::StatusOr<double> Test(const client::Model& model, const std::string& dataset) {
-  v1::Rows rows;
-  rows.set_dataset(dataset);
-  CLIENT_ASSIGN_OR_RETURN(const v1::EvaluateResponse response, model.Evaluate(rows));
-  return Accuracy(response.metrics());
+  client::Rows rows;
+  rows.dataset = dataset;
+  GLUOND_ASSIGN_OR_RETURN(const client::EvaluateResponse response, model.Evaluate(rows));
+  return Accuracy(response.metrics);
 }
 
 // Takes the steps after the first `done`, measures after each epoch, saves the model and draws the curve.
@@ -175,24 +175,24 @@ absl::Status TrainFrom(int64_t done, const client::Model& model, const std::stri
   const Progress progress(options.epochs, images, isatty(STDOUT_FILENO) == 1);
   for (int64_t epoch = done / steps_per_epoch; epoch < options.epochs; ++epoch) {
     const int64_t begin = epoch == done / steps_per_epoch ? done % steps_per_epoch * options.batch_size : 0;
-    CLIENT_ASSIGN_OR_RETURN(const EpochReport report,
+    GLUOND_ASSIGN_OR_RETURN(const EpochReport report,
                             TrainEpoch(model, dataset + "-train", options, epoch, begin, images, progress, &curve));
-    CLIENT_ASSIGN_OR_RETURN(const double accuracy, Test(model, dataset + "-test"));
+    GLUOND_ASSIGN_OR_RETURN(const double accuracy, Test(model, dataset + "-test"));
     progress.Finish(epoch, report, accuracy);
     curve.train_accuracy.push_back(report.accuracy);
     curve.test_accuracy.push_back(accuracy);
   }
   if (curve.test_accuracy.empty()) {  // All steps were taken before.
-    CLIENT_ASSIGN_OR_RETURN(const double accuracy, Test(model, dataset + "-test"));
+    GLUOND_ASSIGN_OR_RETURN(const double accuracy, Test(model, dataset + "-test"));
     curve.test_accuracy.push_back(accuracy);
   }
 
   if (options.checkpoint != "-") {
-    CLIENT_ASSIGN_OR_RETURN(const v1::Checkpoint saved, model.Save(options.checkpoint, options.replace));
-    std::cout << "checkpoint: " << saved.name() << ", step " << saved.step() << "\n";
+    GLUOND_ASSIGN_OR_RETURN(const client::Checkpoint saved, model.Save(options.checkpoint, options.replace));
+    std::cout << "checkpoint: " << saved.name << ", step " << saved.step << "\n";
   }
   if (options.curve != "-") {
-    CLIENT_RETURN_IF_ERROR(WriteSvg(curve, options.curve));
+    GLUOND_RETURN_IF_ERROR(WriteSvg(curve, options.curve));
     std::cout << "training curve: " << options.curve << "\n";
   }
   std::cout << absl::StrFormat("test accuracy: %.4f\n", curve.test_accuracy.back());
@@ -200,34 +200,34 @@ absl::Status TrainFrom(int64_t done, const client::Model& model, const std::stri
 }
 
 absl::Status Run(TrainOptions options, const ServerOptions& server) {
-  CLIENT_RETURN_IF_ERROR(options.Complete());
-  CLIENT_ASSIGN_OR_RETURN(const Recipe recipe, FindRecipe(options.recipe, kClasses));
+  GLUOND_RETURN_IF_ERROR(options.Complete());
+  GLUOND_ASSIGN_OR_RETURN(const Recipe recipe, FindRecipe(options.recipe, kClasses));
   if (options.epochs == 0) options.epochs = recipe.epochs;
   if (options.learning_rate == 0) options.learning_rate = recipe.learning_rate;
 
-  CLIENT_ASSIGN_OR_RETURN(LabelledImages train, ReadLabelledImages(options.data, "train"));
-  CLIENT_ASSIGN_OR_RETURN(LabelledImages test, ReadLabelledImages(options.data, "t10k"));
+  GLUOND_ASSIGN_OR_RETURN(LabelledImages train, ReadLabelledImages(options.data, "train"));
+  GLUOND_ASSIGN_OR_RETURN(LabelledImages test, ReadLabelledImages(options.data, "t10k"));
   const int64_t images = train.count();
   const client::Shape shape = train.images.shape();
   const int64_t steps_per_epoch = (images + options.batch_size - 1) / options.batch_size;
   const int64_t steps = options.epochs * steps_per_epoch;
   if (steps == 0) return absl::InvalidArgumentError("there are no training images in " + options.data);
 
-  CLIENT_ASSIGN_OR_RETURN(const client::Client client, server.Connect());
+  GLUOND_ASSIGN_OR_RETURN(const client::Client client, server.Connect());
   const std::string name = std::filesystem::path(options.data + "/").parent_path().filename();
   std::cout << "sending " << images << " training and " << test.count() << " test images" << std::endl;
-  CLIENT_RETURN_IF_ERROR(Upload(client, name + "-train", std::move(train)));
-  CLIENT_RETURN_IF_ERROR(Upload(client, name + "-test", std::move(test)));
+  GLUOND_RETURN_IF_ERROR(Upload(client, name + "-train", std::move(train)));
+  GLUOND_RETURN_IF_ERROR(Upload(client, name + "-test", std::move(test)));
 
   Recipe tuned = recipe;
   tuned.learning_rate = options.learning_rate;
   client::Model model = client.GetModel(options.model);
   int64_t done = 0;
   if (options.resume) {
-    CLIENT_ASSIGN_OR_RETURN(std::tie(model, done), Resume(client, options.model));
+    GLUOND_ASSIGN_OR_RETURN(std::tie(model, done), Resume(client, options.model));
     std::cout << "going on after step " << done << " of " << steps << std::endl;
   } else {
-    CLIENT_ASSIGN_OR_RETURN(model, Define(client, options, tuned, shape, steps));
+    GLUOND_ASSIGN_OR_RETURN(model, Define(client, options, tuned, shape, steps));
   }
   return WithWayBack(TrainFrom(done, model, name, options, images));
 }
@@ -246,7 +246,7 @@ absl::Status Train(const Arguments& arguments) {
   options.AddExample("gluond train --recipe=mlp --model=mlp2 --epochs=3 --address=gpu-box:50051");
   train.AddTo(&options);
   server.AddTo(&options);
-  CLIENT_ASSIGN_OR_RETURN(const bool go_on, options.Parse(arguments));
+  GLUOND_ASSIGN_OR_RETURN(const bool go_on, options.Parse(arguments));
   return go_on ? Run(std::move(train), server) : absl::OkStatus();
 }
 

@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
-#include "client/cpp/error.h"
+#include "gluond/error.h"
 #include "google/rpc/status.pb.h"
 
 namespace gluond::client {
@@ -58,7 +58,7 @@ absl::Status Connection::ToStatus(const grpc::Status& status) const {
   if (!answered || !told.ParseFromString(status.error_details())) told.Clear();
   told.set_code(status.error_code());
   told.set_message(message);
-  return StatusOf(told);
+  return FromProto(told);
 }
 
 absl::Status Connection::Run(absl::Time deadline, absl::FunctionRef<grpc::Status(grpc::ClientContext*)> attempt,

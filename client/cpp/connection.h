@@ -25,8 +25,10 @@
 #include "absl/status/statusor.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "client/cpp/access.h"
+#include "client/cpp/channel.h"
 #include "client/cpp/tensor_message.h"
+#include "client/cpp/type_messages.h"
+#include "gluond/options.h"
 #include "gluond/v1/group.grpc.pb.h"
 #include "gluond/v1/model.grpc.pb.h"
 #include "gluond/v1/operator.grpc.pb.h"
@@ -40,21 +42,12 @@
 
 namespace gluond::client {
 
-struct Options {
-  // The client's name for the server. Empty: a random name. A client that goes on where another run
-  // stopped, for example with an upload, gives the same name.
-  std::string client_id = "";
-  // Deadline of a call, retries included.
-  absl::Duration timeout = absl::Minutes(5);
-  // A call that finds no server, one that stops, or one that has no room now, is tried again for so long.
-  absl::Duration retry_for = absl::Seconds(10);
-  // TrainOnBatches keeps the batches that a crash of the server could take back, up to so many bytes.
-  // Older ones go: a crash that takes one of them back ends the training.
-  uint64_t keep_bytes = uint64_t{1} << 30;
-  // How the server is reached; unless `credentials` are given, which gRPC then takes as they are.
-  Access access = Access::FromEnvironment();
-  std::shared_ptr<grpc::ChannelCredentials> credentials = nullptr;
-};
+// A method's answer, as the struct that programs see.
+template <class Message>
+auto Described(const absl::StatusOr<Message>& answer) -> absl::StatusOr<decltype(FromProto(*answer))> {
+  if (!answer.ok()) return answer.status();
+  return FromProto(*answer);
+}
 
 // A method whose request has tensors in a map field, number `field`.
 template <class Request, class Response>
@@ -127,12 +120,12 @@ class Connection {
   // at once. `report` gets the answers in order, each once. The calls that a crash of the server could
   // take back are kept, and sent again after one.
   absl::Status TrainOnBatches(const std::string& model, absl::Duration timeout, absl::FunctionRef<std::optional<Tensors>()> next,
-                              absl::FunctionRef<void(const v1::TrainStepResponse&)> report);
+                              absl::FunctionRef<void(const TrainStepResponse&)> report);
 
   // Calls Train, which has no deadline. It is sent again, or goes on from where it was, while the server is
   // there again within Options::retry_for. `timeout`: of the questions about sequence numbers.
   absl::StatusOr<v1::TrainProgress> Train(v1::TrainRequest request, absl::Duration timeout,
-                                          absl::FunctionRef<bool(const v1::TrainProgress&)> progress);
+                                          absl::FunctionRef<bool(const TrainProgress&)> progress);
 
   const Options& options() const { return options_; }
   const std::shared_ptr<grpc::Channel>& channel() const { return channel_; }

@@ -4,9 +4,10 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "client/cpp/client.h"
+#include "client/cpp/connection.h"
 #include "client/cpp/crc32c.h"
-#include "client/cpp/status_macros.h"
+#include "gluond/client.h"
+#include "gluond/status_macros.h"
 
 namespace gluond::client {
 namespace {
@@ -30,12 +31,12 @@ uint64_t Received(const v1::UploadDatasetResponse& progress, const std::string& 
 }
 
 // Whether the dataset has the column as declared; fields that the declaration leaves open do not count.
-bool Has(const v1::Dataset& dataset, const v1::Column& declared) {
-  return std::any_of(dataset.columns().begin(), dataset.columns().end(), [&](const v1::Column& column) {
-    return column.name() == declared.name() && column.dtype() == declared.dtype() &&
-           std::equal(column.shape().begin(), column.shape().end(), declared.shape().begin(), declared.shape().end()) &&
-           (declared.has_scale() ? declared.scale() : 1.0) == (column.has_scale() ? column.scale() : 1.0) &&
-           declared.shift() == column.shift() && column.crc32c() == declared.crc32c();
+bool Has(const Dataset& dataset, const v1::Column& declared) {
+  return std::any_of(dataset.columns.begin(), dataset.columns.end(), [&](const Column& column) {
+    return column.name == declared.name() && column.dtype == FromProto(declared.dtype()) &&
+           std::equal(column.shape.begin(), column.shape.end(), declared.shape().begin(), declared.shape().end()) &&
+           (declared.has_scale() ? declared.scale() : 1.0) == column.scale.value_or(1.0) &&
+           declared.shift() == column.shift.value_or(0.0) && column.crc32c.value_or(0) == declared.crc32c();
   });
 }
 
@@ -80,9 +81,9 @@ absl::Status Client::UploadDataset(const std::string& name, const std::vector<Da
 
   auto response = connection_->Call(&Training::UploadDataset, request, timeout_);
   if (absl::IsAlreadyExists(response.status())) {
-    CLIENT_ASSIGN_OR_RETURN(const std::vector<v1::Dataset> datasets, ListDatasets());
-    for (const v1::Dataset& dataset : datasets) {
-      if (dataset.name() == name && dataset.committed() && dataset.columns_size() == request.columns_size() &&
+    GLUOND_ASSIGN_OR_RETURN(const std::vector<Dataset> datasets, ListDatasets());
+    for (const Dataset& dataset : datasets) {
+      if (dataset.name == name && dataset.committed && static_cast<int>(dataset.columns.size()) == request.columns_size() &&
           std::all_of(request.columns().begin(), request.columns().end(),
                       [&](const v1::Column& column) { return Has(dataset, column); })) {
         return absl::OkStatus();

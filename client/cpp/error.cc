@@ -1,20 +1,13 @@
-#include "client/cpp/error.h"
+#include "gluond/error.h"
+
+#include <optional>
+
+#include "google/rpc/error_details.pb.h"
 
 namespace gluond::client {
 namespace {
 
 constexpr char kErrorInfo[] = "type.googleapis.com/google.rpc.ErrorInfo";
-
-}  // namespace
-
-absl::Status WithReason(absl::Status status, const std::string& reason, const std::map<std::string, std::string>& metadata) {
-  google::rpc::ErrorInfo info;
-  info.set_reason(reason);
-  info.set_domain("gluond");
-  for (const auto& [key, value] : metadata) (*info.mutable_metadata())[key] = value;
-  status.SetPayload(kErrorInfo, absl::Cord(info.SerializeAsString()));
-  return status;
-}
 
 std::optional<google::rpc::ErrorInfo> ErrorInfoOf(const absl::Status& status) {
   const auto payload = status.GetPayload(kErrorInfo);
@@ -23,9 +16,14 @@ std::optional<google::rpc::ErrorInfo> ErrorInfoOf(const absl::Status& status) {
   return info;
 }
 
-absl::Status StatusOf(const google::rpc::Status& told) {
-  absl::Status status(static_cast<absl::StatusCode>(told.code()), told.message());
-  for (const google::protobuf::Any& detail : told.details()) status.SetPayload(detail.type_url(), absl::Cord(detail.value()));
+}  // namespace
+
+absl::Status WithReason(absl::Status status, const std::string& reason, const std::map<std::string, std::string>& facts) {
+  google::rpc::ErrorInfo info;
+  info.set_reason(reason);
+  info.set_domain("gluond");
+  for (const auto& [key, value] : facts) (*info.mutable_metadata())[key] = value;
+  status.SetPayload(kErrorInfo, absl::Cord(info.SerializeAsString()));
   return status;
 }
 
@@ -51,6 +49,12 @@ absl::Duration RetryDelayOf(const absl::Status& status) {
 std::string ReasonOf(const absl::Status& status) {
   const std::optional<google::rpc::ErrorInfo> info = ErrorInfoOf(status);
   return info.has_value() ? info->reason() : "";
+}
+
+std::map<std::string, std::string> FactsOf(const absl::Status& status) {
+  const std::optional<google::rpc::ErrorInfo> info = ErrorInfoOf(status);
+  if (!info.has_value()) return {};
+  return {info->metadata().begin(), info->metadata().end()};
 }
 
 }  // namespace gluond::client

@@ -1,9 +1,10 @@
-#include "client/cpp/model.h"
+#include "gluond/model.h"
 
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "client/cpp/status_macros.h"
+#include "client/cpp/connection.h"
+#include "gluond/status_macros.h"
 
 namespace gluond::client {
 namespace {
@@ -51,20 +52,20 @@ Model Model::WithTimeout(absl::Duration timeout) const {
   return model;
 }
 
-absl::StatusOr<v1::Model> Model::Describe(bool graph) const {
+absl::StatusOr<ModelDescription> Model::Describe(bool graph) const {
   auto request = For<v1::GetModelRequest>(name_);
   request.set_graph(graph);
-  CLIENT_ASSIGN_OR_RETURN(auto response, connection_->Call(&Models::GetModel, request, timeout_));
-  return std::move(*response.mutable_model());
+  GLUOND_ASSIGN_OR_RETURN(auto response, connection_->Call(&Models::GetModel, request, timeout_));
+  return FromProto(response.model());
 }
 
 absl::Status Model::Delete() const {
   return connection_->Apply(&Models::DeleteModel, For<v1::DeleteModelRequest>(name_), timeout_).status();
 }
 
-absl::Status Model::Initialize(const v1::Component& initializer, bool force_reinit) const {
+absl::Status Model::Initialize(const Component& initializer, bool force_reinit) const {
   auto request = For<v1::InitializeParametersRequest>(name_);
-  if (!initializer.name().empty()) *request.mutable_initializer() = initializer;
+  if (!initializer.name.empty()) *request.mutable_initializer() = ToProto(initializer);
   request.set_force_reinit(force_reinit);
   return connection_->Apply(&Models::InitializeParameters, std::move(request), timeout_).status();
 }
@@ -73,7 +74,7 @@ absl::StatusOr<Tensors> Model::Predict(const Tensors& inputs, const std::vector<
   auto request = For<v1::PredictRequest>(name_);
   Append(outputs, request.mutable_outputs());
   request.set_encoding(v1::Tensor::RAW);
-  CLIENT_ASSIGN_OR_RETURN(auto response, connection_->Call(kPredict, request, inputs, timeout_));
+  GLUOND_ASSIGN_OR_RETURN(auto response, connection_->Call(kPredict, request, inputs, timeout_));
   return FromProto(response.mutable_outputs());
 }
 
@@ -81,7 +82,7 @@ absl::StatusOr<Tensors> Model::Forward(const Tensors& inputs, bool training) con
   auto request = For<v1::ForwardRequest>(name_);
   request.set_training(training);
   request.set_encoding(v1::Tensor::RAW);
-  CLIENT_ASSIGN_OR_RETURN(auto response, connection_->Apply(kForward, std::move(request), inputs, timeout_));
+  GLUOND_ASSIGN_OR_RETURN(auto response, connection_->Apply(kForward, std::move(request), inputs, timeout_));
   if (LacksValues(response, response.outputs())) {
     if (!training) return Predict(inputs);
     return absl::DataLossError(
@@ -97,18 +98,18 @@ absl::StatusOr<Tensors> Model::Backward(const Tensors& head_gradients, const std
   auto request = For<v1::BackwardRequest>(name_);
   Append(gradients, request.mutable_gradients());
   request.set_encoding(v1::Tensor::RAW);
-  CLIENT_ASSIGN_OR_RETURN(auto response, connection_->Apply(kBackward, std::move(request), head_gradients, timeout_));
+  GLUOND_ASSIGN_OR_RETURN(auto response, connection_->Apply(kBackward, std::move(request), head_gradients, timeout_));
   // A stored answer has no large values. The model has them until another client's call changes the gradients.
   if (LacksValues(response, response.gradients())) return GetGradients(gradients);
   return FromProto(response.mutable_gradients());
 }
 
-absl::StatusOr<v1::StepReport> Model::Step(int64_t batch_size, bool ignore_stale_grad) const {
+absl::StatusOr<StepReport> Model::Step(int64_t batch_size, bool ignore_stale_grad) const {
   auto request = For<v1::StepRequest>(name_);
   request.set_batch_size(batch_size);
   request.set_ignore_stale_grad(ignore_stale_grad);
-  CLIENT_ASSIGN_OR_RETURN(auto response, connection_->Apply(&Training::Step, std::move(request), timeout_));
-  return std::move(*response.mutable_report());
+  GLUOND_ASSIGN_OR_RETURN(auto response, connection_->Apply(&Training::Step, std::move(request), timeout_));
+  return FromProto(response.report());
 }
 
 absl::Status Model::ZeroGradients() const {
@@ -119,20 +120,20 @@ absl::StatusOr<Tensors> Model::GetGradients(const std::vector<std::string>& name
   auto request = For<v1::GetGradientsRequest>(name_);
   Append(names, request.mutable_names());
   request.set_encoding(v1::Tensor::RAW);
-  CLIENT_ASSIGN_OR_RETURN(auto response, connection_->Call(&Training::GetGradients, request, timeout_));
+  GLUOND_ASSIGN_OR_RETURN(auto response, connection_->Call(&Training::GetGradients, request, timeout_));
   return FromProto(response.mutable_gradients());
 }
 
-absl::StatusOr<v1::Trainer> Model::CreateTrainer(const TrainerOptions& options) const {
+absl::StatusOr<TrainerDescription> Model::CreateTrainer(const TrainerOptions& options) const {
   auto request = For<v1::CreateTrainerRequest>(name_);
   if (options.loss_output.empty()) {
-    *request.mutable_loss() = options.loss;
+    *request.mutable_loss() = ToProto(options.loss);
   } else {
     request.set_loss_output(options.loss_output);
   }
-  *request.mutable_optimizer() = options.optimizer;
-  if (options.lr_scheduler.has_value()) *request.mutable_lr_scheduler() = *options.lr_scheduler;
-  request.mutable_metrics()->Add(options.metrics.begin(), options.metrics.end());
+  *request.mutable_optimizer() = ToProto(options.optimizer);
+  if (options.lr_scheduler.has_value()) *request.mutable_lr_scheduler() = ToProto(*options.lr_scheduler);
+  for (const Component& metric : options.metrics) *request.add_metrics() = ToProto(metric);
   request.set_prediction(options.prediction);
   if (options.clip_global_norm.has_value()) {
     request.set_clip_global_norm(*options.clip_global_norm);
@@ -140,13 +141,13 @@ absl::StatusOr<v1::Trainer> Model::CreateTrainer(const TrainerOptions& options) 
   request.set_skip_nonfinite(options.skip_nonfinite);
   request.set_report_gradient_norm(options.report_gradient_norm);
   request.set_replace(options.replace);
-  CLIENT_ASSIGN_OR_RETURN(auto response, connection_->Apply(&Training::CreateTrainer, std::move(request), timeout_));
-  return std::move(*response.mutable_trainer());
+  GLUOND_ASSIGN_OR_RETURN(auto response, connection_->Apply(&Training::CreateTrainer, std::move(request), timeout_));
+  return FromProto(response.trainer());
 }
 
-absl::StatusOr<v1::Trainer> Model::GetTrainer() const {
-  CLIENT_ASSIGN_OR_RETURN(auto response, connection_->Call(&Training::GetTrainer, For<v1::GetTrainerRequest>(name_), timeout_));
-  return std::move(*response.mutable_trainer());
+absl::StatusOr<TrainerDescription> Model::GetTrainer() const {
+  GLUOND_ASSIGN_OR_RETURN(auto response, connection_->Call(&Training::GetTrainer, For<v1::GetTrainerRequest>(name_), timeout_));
+  return FromProto(response.trainer());
 }
 
 absl::Status Model::SetLearningRate(double learning_rate) const {
@@ -155,51 +156,51 @@ absl::Status Model::SetLearningRate(double learning_rate) const {
   return connection_->Apply(&Training::SetLearningRate, std::move(request), timeout_).status();
 }
 
-absl::StatusOr<v1::TrainStepResponse> Model::TrainStep(const Tensors& batch) const {
-  return connection_->Apply(kTrainStep, For<v1::TrainStepRequest>(name_), batch, timeout_);
+absl::StatusOr<TrainStepResponse> Model::TrainStep(const Tensors& batch) const {
+  return Described(connection_->Apply(kTrainStep, For<v1::TrainStepRequest>(name_), batch, timeout_));
 }
 
 absl::Status Model::TrainOnBatches(absl::FunctionRef<std::optional<Tensors>()> next,
-                                   absl::FunctionRef<void(const v1::TrainStepResponse&)> report) const {
+                                   absl::FunctionRef<void(const TrainStepResponse&)> report) const {
   return connection_->TrainOnBatches(name_, timeout_, next, report);
 }
 
-absl::StatusOr<v1::TrainStepResponse> Model::TrainStep(const v1::Rows& rows, int64_t batch_size,
-                                                       std::optional<int64_t> steps) const {
+absl::StatusOr<TrainStepResponse> Model::TrainStep(const Rows& rows, int64_t batch_size, std::optional<int64_t> steps) const {
   auto request = For<v1::TrainStepRequest>(name_);
-  *request.mutable_rows() = rows;
+  *request.mutable_rows() = ToProto(rows);
   request.set_batch_size(batch_size);
   if (steps.has_value()) request.set_steps(*steps);
-  return connection_->Apply(&Training::TrainStep, std::move(request), timeout_);
+  return Described(connection_->Apply(&Training::TrainStep, std::move(request), timeout_));
 }
 
-absl::StatusOr<v1::TrainProgress> Model::Train(v1::TrainRequest request,
-                                               absl::FunctionRef<bool(const v1::TrainProgress&)> progress) const {
-  request.set_model(name_);
-  return connection_->Train(std::move(request), timeout_, progress);
+absl::StatusOr<TrainProgress> Model::Train(const TrainRequest& request,
+                                           absl::FunctionRef<bool(const TrainProgress&)> progress) const {
+  v1::TrainRequest message = ToProto(request);
+  message.set_model(name_);
+  return Described(connection_->Train(std::move(message), timeout_, progress));
 }
 
 absl::StatusOr<bool> Model::CancelTraining() const {
-  CLIENT_ASSIGN_OR_RETURN(auto response,
+  GLUOND_ASSIGN_OR_RETURN(auto response,
                           connection_->Call(&Training::CancelTraining, For<v1::CancelTrainingRequest>(name_), timeout_));
   return response.cancelled();
 }
 
-absl::StatusOr<v1::EvaluateResponse> Model::Evaluate(const Tensors& batch) const {
-  return connection_->Call(kEvaluate, For<v1::EvaluateRequest>(name_), batch, timeout_);
+absl::StatusOr<EvaluateResponse> Model::Evaluate(const Tensors& batch) const {
+  return Described(connection_->Call(kEvaluate, For<v1::EvaluateRequest>(name_), batch, timeout_));
 }
 
-absl::StatusOr<v1::EvaluateResponse> Model::Evaluate(const v1::Rows& rows, std::optional<int64_t> batch_size) const {
+absl::StatusOr<EvaluateResponse> Model::Evaluate(const Rows& rows, std::optional<int64_t> batch_size) const {
   auto request = For<v1::EvaluateRequest>(name_);
-  *request.mutable_rows() = rows;
+  *request.mutable_rows() = ToProto(rows);
   if (batch_size.has_value()) request.set_batch_size(*batch_size);
-  return connection_->Call(&Training::Evaluate, request, timeout_);
+  return Described(connection_->Call(&Training::Evaluate, request, timeout_));
 }
 
 absl::StatusOr<Tensors> Model::GetOptimizerState() const {
   auto request = For<v1::GetOptimizerStateRequest>(name_);
   request.set_encoding(v1::Tensor::RAW);
-  CLIENT_ASSIGN_OR_RETURN(auto response, connection_->Call(&Training::GetOptimizerState, request, timeout_));
+  GLUOND_ASSIGN_OR_RETURN(auto response, connection_->Call(&Training::GetOptimizerState, request, timeout_));
   return FromProto(response.mutable_states());
 }
 
@@ -209,22 +210,22 @@ absl::Status Model::SetOptimizerState(const Tensors& states, std::optional<int64
   return connection_->Apply(kSetOptimizerState, std::move(request), states, timeout_).status();
 }
 
-absl::StatusOr<v1::Checkpoint> Model::Save(const std::string& checkpoint, bool overwrite) const {
+absl::StatusOr<Checkpoint> Model::Save(const std::string& checkpoint, bool overwrite) const {
   auto request = For<v1::SaveCheckpointRequest>(name_);
   request.set_checkpoint(checkpoint);
   request.set_overwrite(overwrite);
-  CLIENT_ASSIGN_OR_RETURN(auto response, connection_->Apply(&Models::SaveCheckpoint, std::move(request), timeout_));
-  return std::move(*response.mutable_checkpoint());
+  GLUOND_ASSIGN_OR_RETURN(auto response, connection_->Apply(&Models::SaveCheckpoint, std::move(request), timeout_));
+  return FromProto(response.checkpoint());
 }
 
-absl::StatusOr<v1::ServedVersion> Model::Publish(const std::vector<std::string>& labels, const v1::ServingOptions& options,
-                                                 const std::string& served) const {
+absl::StatusOr<ServedVersion> Model::Publish(const std::vector<std::string>& labels, const ServingOptions& options,
+                                             const std::string& served) const {
   auto request = For<v1::PublishModelRequest>(name_);
   request.set_served(served);
   request.mutable_labels()->Assign(labels.begin(), labels.end());
-  *request.mutable_options() = options;
-  CLIENT_ASSIGN_OR_RETURN(auto response, connection_->Apply(&v1::ServingService::Stub::PublishModel, std::move(request), timeout_));
-  return std::move(*response.mutable_version());
+  *request.mutable_options() = ToProto(options);
+  GLUOND_ASSIGN_OR_RETURN(auto response, connection_->Apply(&v1::ServingService::Stub::PublishModel, std::move(request), timeout_));
+  return FromProto(response.version());
 }
 
 }  // namespace gluond::client

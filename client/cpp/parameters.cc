@@ -3,9 +3,10 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "client/cpp/connection.h"
 #include "client/cpp/crc32c.h"
-#include "client/cpp/model.h"
-#include "client/cpp/status_macros.h"
+#include "gluond/model.h"
+#include "gluond/status_macros.h"
 
 namespace gluond::client {
 namespace {
@@ -32,7 +33,7 @@ absl::Status Model::SetParameters(const Tensors& parameters) const {
       inline_bytes += value.bytes().size();
       (*request.mutable_parameters())[name] = ToProto(value);
     } else {
-      CLIENT_RETURN_IF_ERROR(Upload(name, value));
+      GLUOND_RETURN_IF_ERROR(Upload(name, value));
       request.add_uploaded(name);
     }
   }
@@ -53,7 +54,7 @@ absl::Status Model::Upload(const std::string& parameter, const Tensor& value) co
     request.mutable_chunk()->set_offset(offset);
     request.mutable_chunk()->set_data(data.data(), data.size());
     request.mutable_chunk()->set_crc32c(Crc32c(data));
-    CLIENT_ASSIGN_OR_RETURN(auto response, connection_->Call(&Models::UploadParameter, request, timeout_));
+    GLUOND_ASSIGN_OR_RETURN(auto response, connection_->Call(&Models::UploadParameter, request, timeout_));
     if (response.received() <= offset || response.received() > total) {
       return absl::DataLossError(
           absl::StrCat(parameter, ": sent ", offset + data.size(), " bytes, the server has ", response.received()));
@@ -78,8 +79,8 @@ absl::StatusOr<Tensors> Model::GetParameters(const std::vector<std::string>& nam
 absl::StatusOr<Tensors> Model::Download(const std::vector<std::string>& names) const {
   std::vector<std::string> wanted = names;
   if (wanted.empty()) {
-    CLIENT_ASSIGN_OR_RETURN(const v1::Model model, Describe());
-    for (const v1::Variable& parameter : model.parameters()) wanted.push_back(parameter.name());
+    GLUOND_ASSIGN_OR_RETURN(const ModelDescription model, Describe());
+    for (const Variable& parameter : model.parameters) wanted.push_back(parameter.name);
   }
   for (int attempt = 0; attempt < kReadAttempts; ++attempt) {
     Tensors values;
@@ -108,10 +109,10 @@ absl::StatusOr<Tensor> Model::DownloadOne(const std::string& parameter, std::opt
   while (true) {
     request.set_offset(bytes.size());
     if (version->has_value()) request.set_version(**version);
-    CLIENT_ASSIGN_OR_RETURN(auto response, connection_->Call(&Models::DownloadParameter, request, timeout_));
+    GLUOND_ASSIGN_OR_RETURN(auto response, connection_->Call(&Models::DownloadParameter, request, timeout_));
     *version = response.version();
     if (response.total() > 0) {
-      CLIENT_RETURN_IF_ERROR(Checked(parameter, response.chunk(), bytes.size()));
+      GLUOND_RETURN_IF_ERROR(Checked(parameter, response.chunk(), bytes.size()));
       bytes += response.chunk().data();
     }
     if (bytes.size() >= response.total()) {

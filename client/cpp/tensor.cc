@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "client/cpp/status_macros.h"
+#include "gluond/status_macros.h"
 
 static_assert(std::endian::native == std::endian::little, "Tensor bytes are little-endian.");
 
@@ -30,7 +30,7 @@ absl::StatusOr<int64_t> ByteSize(DType dtype, const Shape& shape) {
 std::string ToString(const Shape& shape) { return absl::StrCat("(", absl::StrJoin(shape, ", "), ")"); }
 
 absl::StatusOr<Tensor> Tensor::FromBytes(DType dtype, Shape shape, std::string bytes) {
-  CLIENT_ASSIGN_OR_RETURN(const int64_t size, ByteSize(dtype, shape));
+  GLUOND_ASSIGN_OR_RETURN(const int64_t size, ByteSize(dtype, shape));
   if (size != static_cast<int64_t>(bytes.size())) {
     return absl::InvalidArgumentError(
         absl::StrCat("Tensor: ", ToString(dtype), " of shape ", ToString(shape), " has ", size, " bytes, got ", bytes.size()));

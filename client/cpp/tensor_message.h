@@ -6,6 +6,7 @@
 
 #include "gluond/tensor.h"
 #include "gluond/v1/tensor.pb.h"
+#include "google/protobuf/map.h"
 #include "google/protobuf/message_lite.h"
 #include "grpcpp/support/byte_buffer.h"
 

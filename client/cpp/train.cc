@@ -5,27 +5,25 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/cpp/connection.h"
-#include "client/cpp/error.h"
+#include "gluond/error.h"
 
 namespace gluond::client {
 namespace {
-
-using v1::TrainProgress;
 
 constexpr std::chrono::seconds kCancelWithin{10};
 
 // Whether the call ended before its last step because of the connection or the server, and not because
 // somebody wanted it to. The next one waits for as long as for a server that is away.
-bool IsInterrupted(const TrainProgress& last) {
+bool IsInterrupted(const v1::TrainProgress& last) {
   return last.steps() < last.total_steps() &&
-         (last.stop() == TrainProgress::CLIENT_GONE || last.stop() == TrainProgress::SERVER_STOPS ||
-          (last.stop() == TrainProgress::BY_ERROR && MayBeBack(StatusOf(last.status()))));
+         (last.stop() == v1::TrainProgress::CLIENT_GONE || last.stop() == v1::TrainProgress::SERVER_STOPS ||
+          (last.stop() == v1::TrainProgress::BY_ERROR && MayBeBack(FromProto(last.status()))));
 }
 
 }  // namespace
 
-absl::StatusOr<TrainProgress> Connection::Train(v1::TrainRequest request, absl::Duration timeout,
-                                                absl::FunctionRef<bool(const TrainProgress&)> progress) {
+absl::StatusOr<v1::TrainProgress> Connection::Train(v1::TrainRequest request, absl::Duration timeout,
+                                                    absl::FunctionRef<bool(const TrainProgress&)> progress) {
   const std::string model = request.model();
   Line& line = LineOf(model);
   const Turn turn(model, &line);
@@ -35,8 +33,8 @@ absl::StatusOr<TrainProgress> Connection::Train(v1::TrainRequest request, absl::
   request.mutable_call()->set_client_id(options_.client_id);
   int64_t steps = 0, samples = 0;  // Sums over the calls before this one.
   bool wanted = true, heard = false;
-  TrainProgress last;
-  const auto tell = [&](TrainProgress message) {
+  v1::TrainProgress last;
+  const auto tell = [&](v1::TrainProgress message) {
     if (message.done() && wanted && IsInterrupted(message)) {
       message.clear_done();
       message.clear_cancelled();
@@ -47,10 +45,10 @@ absl::StatusOr<TrainProgress> Connection::Train(v1::TrainRequest request, absl::
     message.set_steps(message.steps() + steps);
     message.set_samples(message.samples() + samples);
     message.set_total_steps(message.total_steps() + steps);
-    return progress(message);
+    return progress(FromProto(message));
   };
   const auto attempt = [&](grpc::ClientContext* context) {
-    TrainProgress message;
+    v1::TrainProgress message;
     last.Clear();
     const auto stream = stub<v1::TrainingService::Stub>().Train(context, request);
     while (stream->Read(&message)) {

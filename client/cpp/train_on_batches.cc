@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "client/cpp/connection.h"
-#include "client/cpp/error.h"
+#include "gluond/error.h"
 
 namespace gluond::client {
 namespace {
@@ -71,7 +71,7 @@ bool IsApplied(const absl::Status& status) { return ReasonOf(status) == "ANSWER_
 
 absl::Status Connection::TrainOnBatches(const std::string& model, absl::Duration timeout,
                                         absl::FunctionRef<std::optional<Tensors>()> next,
-                                        absl::FunctionRef<void(const v1::TrainStepResponse&)> report) {
+                                        absl::FunctionRef<void(const TrainStepResponse&)> report) {
   Line& line = LineOf(model);
   const Turn turn(model, &line);
   if (!turn.status().ok()) return turn.status();
@@ -155,7 +155,7 @@ absl::Status Connection::TrainOnBatches(const std::string& model, absl::Duration
     }
     status = Advance(std::move(status), model, absl::Now() + timeout, line);
     if (!status.ok()) return status;
-    if (!std::exchange(first.reported, true)) report(first.response);
+    if (!std::exchange(first.reported, true)) report(FromProto(first.response));
     const uint64_t durable =
         first.response.has_durable_sequence() ? first.response.durable_sequence() : first.request.call().sequence();
     for (++answered; answered > 0; --answered, --sent) {

@@ -8,13 +8,13 @@
 #include <string>
 #include <vector>
 
-#include "client/cpp/network.h"
 #include "engine/core/shape.h"
+#include "gluond/network.h"
 
 namespace gluond::bench {
 
 struct Network {
-  v1::Block block;
+  client::BlockTree block;
   Shape image;  // One sample.
 
   Shape Batch(int64_t size) const {
@@ -22,14 +22,14 @@ struct Network {
     for (const int64_t d : image) shape.Append(d);
     return shape;
   }
-  v1::Variable Input() const {
+  client::Variable Input() const {
     const Shape shape = Batch(Shape::kUnknown);
     return client::Input("data", {shape.begin(), shape.end()});
   }
 };
 
-inline v1::Block ConvBatchNorm(int64_t channels, int64_t kernel, int64_t stride, bool relu) {
-  std::vector<v1::Block> layers = {
+inline client::BlockTree ConvBatchNorm(int64_t channels, int64_t kernel, int64_t stride, bool relu) {
+  std::vector<client::BlockTree> layers = {
       client::Conv2D(channels, kernel, {{"strides", stride}, {"padding", kernel / 2}, {"use_bias", false}}),
       client::Block("BatchNorm")};
   if (relu) layers.push_back(client::Block("Activation", {{"activation", "relu"}}));
@@ -37,8 +37,8 @@ inline v1::Block ConvBatchNorm(int64_t channels, int64_t kernel, int64_t stride,
 }
 
 // relu(body(x) + shortcut(x)).
-inline v1::Block ResidualBlock(int64_t channels, int64_t stride, bool match) {
-  std::vector<v1::Block> paths = {
+inline client::BlockTree ResidualBlock(int64_t channels, int64_t stride, bool match) {
+  std::vector<client::BlockTree> paths = {
       client::Sequential({ConvBatchNorm(channels, 3, stride, true), ConvBatchNorm(channels, 3, 1, false)})};
   if (match) paths.push_back(ConvBatchNorm(channels, 1, stride, false));
   return client::Sequential(
@@ -46,8 +46,8 @@ inline v1::Block ResidualBlock(int64_t channels, int64_t stride, bool match) {
 }
 
 // The same of three convolutions, in ResNet-50.
-inline v1::Block Bottleneck(int64_t channels, int64_t stride, bool match) {
-  std::vector<v1::Block> paths = {client::Sequential(
+inline client::BlockTree Bottleneck(int64_t channels, int64_t stride, bool match) {
+  std::vector<client::BlockTree> paths = {client::Sequential(
       {ConvBatchNorm(channels, 1, stride, true), ConvBatchNorm(channels, 3, 1, true), ConvBatchNorm(4 * channels, 1, 1, false)})};
   if (match) paths.push_back(ConvBatchNorm(4 * channels, 1, stride, false));
   return client::Sequential(
@@ -65,7 +65,7 @@ inline Network FindNetwork(const std::string& name) {
             {1, 28, 28}};
   }
   if (name == "resnet20") {
-    std::vector<v1::Block> layers = {ConvBatchNorm(16, 3, 1, true)};
+    std::vector<client::BlockTree> layers = {ConvBatchNorm(16, 3, 1, true)};
     for (const int64_t channels : {16, 32, 64}) {
       for (int i = 0; i < 3; ++i) {
         const bool first = i == 0 && channels != 16;
@@ -82,7 +82,7 @@ inline Network FindNetwork(const std::string& name) {
         {2048}};
   }
   if (name == "resnet50") {
-    std::vector<v1::Block> layers = {ConvBatchNorm(64, 7, 2, true), client::MaxPool2D(3, {{"strides", 2}, {"padding", 1}})};
+    std::vector<client::BlockTree> layers = {ConvBatchNorm(64, 7, 2, true), client::MaxPool2D(3, {{"strides", 2}, {"padding", 1}})};
     int64_t channels = 64;
     for (const int blocks : {3, 4, 6, 3}) {
       for (int i = 0; i < blocks; ++i) layers.push_back(Bottleneck(channels, i == 0 && channels != 64 ? 2 : 1, i == 0));

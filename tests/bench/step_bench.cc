@@ -25,7 +25,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "client/cpp/client.h"
+#include "client/cpp/type_messages.h"
 #include "engine/core/op.h"
 #include "engine/nn/gradients.h"
 #include "engine/nn/loss.h"
@@ -33,6 +33,7 @@
 #include "engine/runtime/budget.h"
 #include "engine/runtime/device_allocator.h"
 #include "engine/train/trainer.h"
+#include "gluond/client.h"
 #include "server/codec/definition_codec.h"
 #include "tests/bench/engine_calls.h"
 #include "tests/bench/networks.h"
@@ -47,8 +48,8 @@ class Engine {
  public:
   explicit Engine(const Network& network) : network_(network) {
     v1::DefineModelRequest request;
-    *request.mutable_block() = network.block;
-    *request.add_variables() = network.Input();
+    *request.mutable_block() = client::ToProto(network.block);
+    *request.add_variables() = client::ToProto(network.Input());
     ModelDefinition definition = OrDie(server::DefinitionFromProto(request, 100000));
     model_ = OrDie(Model::Create(std::move(definition), {"bench", 1, lane_.get(), memory_, memory_}));
     const auto status = Await<absl::Status>([&](auto done) { model_->Initialize({{"Xavier", {}}}, done); });
@@ -134,7 +135,7 @@ class Wire {
 
   void StepsAhead(int64_t steps) {
     const absl::Status status = model_.TrainOnBatches([&] { return steps-- > 0 ? std::optional(batch_) : std::nullopt; },
-                                                      [](const v1::TrainStepResponse&) {});
+                                                      [](const client::TrainStepResponse&) {});
     if (!status.ok()) Die(status);
   }
 

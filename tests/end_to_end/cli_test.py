@@ -250,7 +250,7 @@ class ExampleTest(unittest.TestCase):
         self.assertGreater(float(re.search(r"accuracy: ([\d.]+)", run.stdout)[1]), 0.95)
 
     def test_is_the_readmes_and_has_at_most_25_lines(self):
-        code = pathlib.Path("client/cpp/example.cc").read_text().splitlines()
+        code = pathlib.Path("deploy/examples/cpp/moons.cc").read_text().splitlines()
         begin = next(i for i, line in enumerate(code) if not line.startswith(("#", "//")) and line)
         self.assertLessEqual(len(code[begin:]), 25)
         readme = pathlib.Path("client/cpp/README.md").read_text()

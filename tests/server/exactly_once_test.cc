@@ -5,7 +5,8 @@
 #include <random>
 #include <thread>
 
-#include "client/cpp/client.h"
+#include "client/cpp/connect.h"
+#include "client/cpp/type_messages.h"
 #include "tests/server/service_fixture.h"
 #include "tests/server/tcp_proxy.h"
 
@@ -120,7 +121,7 @@ TEST_F(ExactlyOnceTest, AClientGoesOnAfterAReplyThatWasTooLarge) {
   StartServer(limits);
   Call(models_, &v1::ModelService::Stub::DefineModel, R"({"model": "wide",
       "block": {"block": "Dense", "attributes": {"units": 100000}}, "variables": [{"name": "data", "shape": [-1, 4]}]})");
-  const auto client = client::Client::Connect(channel_);
+  const auto client = client::Connect(channel_);
   ASSERT_TRUE(client.ok()) << client.status();
   const client::Model model = client->GetModel("wide");
   ASSERT_TRUE(model.Initialize().ok());
@@ -298,7 +299,7 @@ TEST_F(CutConnectionTest, AtAnyMoment) {
 
 // The server keeps statistics of a large tensor, and no values.
 TEST_F(CutConnectionTest, LargeAnswersThatAreLost) {
-  const auto client = client::Client::Connect(through_proxy_, {.client_id = "ann"});
+  const auto client = client::Connect(through_proxy_, {.client_id = "ann"});
   ASSERT_TRUE(client.ok()) << client.status();
   const auto wide = client->DefineModel("wide", client::Dense(20'000), {client::Input("data", {-1, 1})});
   ASSERT_TRUE(wide.ok()) << wide.status();
@@ -339,14 +340,14 @@ TEST_F(CutConnectionTest, ATrainGoesOnAfterEachCut) {
   DefineMlp("calm");
   auto request = Json<v1::TrainRequest>(R"({"batch_size": 4, "rows": {"dataset": "zeros"}, "epochs": 80,
       "progress_every": "0.05s"})");
-  const auto client = client::Client::Connect(through_proxy_, {.client_id = "ann"});
+  const auto client = client::Connect(through_proxy_, {.client_id = "ann"});
   ASSERT_TRUE(client.ok()) << client.status();
   int messages = 0, cuts = 0;
   int64_t told = 0;
-  const auto last = client->GetModel("mlp").Train(request, [&](const v1::TrainProgress& progress) {
-    EXPECT_GE(progress.steps(), told);
-    told = progress.steps();
-    if (++messages % 5 == 2 && !progress.done() && cuts < 8) {
+  const auto last = client->GetModel("mlp").Train(client::FromProto(request), [&](const client::TrainProgress& progress) {
+    EXPECT_GE(progress.steps, told);
+    told = progress.steps;
+    if (++messages % 5 == 2 && !progress.done && cuts < 8) {
       ++cuts;
       proxy_->CutSoon();
     }
@@ -355,11 +356,11 @@ TEST_F(CutConnectionTest, ATrainGoesOnAfterEachCut) {
   ASSERT_TRUE(last.ok()) << last.status();
   EXPECT_GT(cuts, 0) << "no cut hit the call: nothing was tested";
   EXPECT_GT(LastApplied(), 1u);
-  EXPECT_TRUE(last->done());
-  EXPECT_FALSE(last->cancelled());
-  EXPECT_EQ(last->steps(), kSteps);
-  EXPECT_EQ(last->total_steps(), kSteps);
-  EXPECT_EQ(last->samples(), 4 * kSteps);
+  EXPECT_TRUE(last->done);
+  EXPECT_FALSE(last->cancelled);
+  EXPECT_EQ(last->steps, kSteps);
+  EXPECT_EQ(last->total_steps, kSteps);
+  EXPECT_EQ(last->samples, 4 * kSteps);
   request.set_model("calm");
   EXPECT_EQ(TrainCall(training_, request).Last().steps(), kSteps);
   EXPECT_EQ(Parameters("mlp"), Parameters("calm"));
@@ -367,14 +368,14 @@ TEST_F(CutConnectionTest, ATrainGoesOnAfterEachCut) {
 
 TEST_F(CutConnectionTest, ATrainEndsWhereItsCallbackSaysSo) {
   UploadZeros("zeros", 1000);
-  const auto client = client::Client::Connect(through_proxy_);
+  const auto client = client::Connect(through_proxy_);
   ASSERT_TRUE(client.ok()) << client.status();
   const auto request = Json<v1::TrainRequest>(R"({"batch_size": 4, "rows": {"dataset": "zeros"}, "epochs": 1000000000,
       "progress_every": "0.05s"})");
-  const auto last = client->GetModel("mlp").Train(request, [](const v1::TrainProgress&) { return false; });
+  const auto last = client->GetModel("mlp").Train(client::FromProto(request), [](const client::TrainProgress&) { return false; });
   ASSERT_TRUE(last.ok()) << last.status();
-  EXPECT_EQ(last->stop(), v1::TrainProgress::BY_CALL);
-  EXPECT_EQ(Call(training_, &v1::TrainingService::Stub::GetTrainer, R"({"model": "mlp"})").trainer().step(), last->steps());
+  EXPECT_EQ(last->stop, client::TrainProgress::Stop::kByCall);
+  EXPECT_EQ(Call(training_, &v1::TrainingService::Stub::GetTrainer, R"({"model": "mlp"})").trainer().step(), last->steps);
   const auto cancelled = client->GetModel("mlp").CancelTraining();
   ASSERT_TRUE(cancelled.ok()) << cancelled.status();
   EXPECT_FALSE(*cancelled);
@@ -383,7 +384,7 @@ TEST_F(CutConnectionTest, ATrainEndsWhereItsCallbackSaysSo) {
 // The C++ client, which sends each step while the one before is computed.
 TEST_F(CutConnectionTest, StepsThatAreSentAhead) {
   constexpr int kSteps = 60;
-  const auto client = client::Client::Connect(through_proxy_);
+  const auto client = client::Connect(through_proxy_);
   ASSERT_TRUE(client.ok()) << client.status();
   std::atomic<bool> done = false;
   std::atomic<bool> lose = false;  // Cuts the connection, so that the answers under way are lost.
@@ -412,9 +413,9 @@ TEST_F(CutConnectionTest, StepsThatAreSentAhead) {
         return client::Tensors{{"data", client::Tensor::Of<float>({6, 4}, {data.begin(), data.end()})},
                                {"label", client::Tensor::Of<float>({6}, {label.begin(), label.end()})}};
       },
-      [&](const v1::TrainStepResponse& response) {
-        reported.push_back(response.report().step());
-        replayed += response.replayed();
+      [&](const client::TrainStepResponse& response) {
+        reported.push_back(response.report.step);
+        replayed += response.replayed;
       });
   done = true;
   cutter.join();

@@ -2,7 +2,7 @@
 
 #include <tuple>
 
-#include "client/cpp/client.h"
+#include "client/cpp/connect.h"
 #include "tests/server/serving_fixture.h"
 
 namespace gluond::server {
@@ -169,7 +169,7 @@ TEST_F(InferenceServiceTest, BadRequestsAreToldWhatIsWrong) {
 
 TEST_F(InferenceServiceTest, TheClientInCppAsksAnyVersion) {
   PublishEcho("FLOAT64", R"("max_batch_size": 2)");
-  const auto client = client::Client::Connect(channel_);
+  const auto client = client::Connect(channel_);
   ASSERT_TRUE(client.ok()) << client.status();
   const client::Model model = client->GetModel("echo");
   const client::Tensors inputs = {{"x", client::Tensor::Of<double>({2, 3}, {1, -2, 3, 0.5, 1e300, 0})}};

@@ -3,7 +3,7 @@
 #include <atomic>
 #include <thread>
 
-#include "client/cpp/client.h"
+#include "client/cpp/connect.h"
 #include "engine/store/crc32c.h"
 #include "tests/server/service_fixture.h"
 
@@ -213,7 +213,7 @@ TEST_F(TrainingServiceTest, OptimizerStateIsReadAndSet) {
 
 // Another dataset under a name in use is not confused with the one that has the name.
 TEST_F(TrainingServiceTest, ACommittedDatasetIsNoOther) {
-  const auto client = client::Client::Connect(channel_);
+  const auto client = client::Connect(channel_);
   ASSERT_TRUE(client.ok()) << client.status();
   const auto upload = [&](float value, double scale) {
     return client->UploadDataset("x", {{"data", client::Tensor::Of<float>({6, 4}, std::vector<float>(24, value)), scale}});

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "absl/strings/string_view.h"
-#include "client/cpp/access.h"
+#include "client/cpp/channel.h"
 #include "client/cpp/stream.h"
 #include "grpc/grpc.h"
 

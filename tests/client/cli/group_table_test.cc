@@ -1,5 +1,6 @@
 #include "client/cli/group_table.h"
 
+#include "client/cpp/type_messages.h"
 #include "google/protobuf/util/json_util.h"
 #include "gtest/gtest.h"
 
@@ -19,10 +20,12 @@ v1::GetGroupResponse Three() {
   return group;
 }
 
-bool MarksNone(const v1::GetGroupResponse& group) { return GroupTable(group).find("slowest") == std::string::npos; }
+std::string TableOf(const v1::GetGroupResponse& group) { return GroupTable(client::FromProto(group)); }
+
+bool MarksNone(const v1::GetGroupResponse& group) { return TableOf(group).find("slowest") == std::string::npos; }
 
 TEST(GroupTableTest, ShowsTheGroupAndEachProcess) {
-  EXPECT_EQ(GroupTable(Three()),
+  EXPECT_EQ(TableOf(Three()),
             "generation 4: 3 processes are there, steps run with 2 to 4\n"
             "80 steps, 12.5 steps/s, 800.0 rows/s; the last change is 90\n"
             "pause before this generation: 250ms\n"
@@ -37,7 +40,7 @@ TEST(GroupTableTest, TellsWhyNoStepRuns) {
   v1::GetGroupResponse group = Three();
   group.set_generation(0);
   group.set_why_not("1 of 2 processes are there");
-  const std::string text = GroupTable(group);
+  const std::string text = TableOf(group);
   EXPECT_EQ(text.find("no generation has begun: 3 processes are there"), 0) << text;
   EXPECT_NE(text.find("\nno step runs: 1 of 2 processes are there\n"), std::string::npos) << text;
   EXPECT_EQ(text.find("pause"), std::string::npos) << text;
@@ -60,7 +63,7 @@ TEST(GroupTableTest, TheSlowestIsARankThatWaitsLessThanEachOther) {
 TEST(GroupTableTest, AMemberAheadOfItsLeaderHasALagBelow0) {
   v1::GetGroupResponse group = Three();
   group.mutable_members(1)->set_applied(92);
-  EXPECT_NE(GroupTable(group).find("RANK, leaves  -2 "), std::string::npos) << GroupTable(group);
+  EXPECT_NE(TableOf(group).find("RANK, leaves  -2 "), std::string::npos) << TableOf(group);
 }
 
 }  // namespace

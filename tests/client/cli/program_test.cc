@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "client/cli/program_table.h"
+#include "client/cpp/type_messages.h"
 #include "google/protobuf/util/json_util.h"
 #include "gtest/gtest.h"
 
@@ -37,7 +38,7 @@ v1::ExplainResponse ToyProgram() {
 bool Has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 TEST(ProgramTableTest, ShowsSumsStepsAndPasses) {
-  const std::string text = ProgramTable(ToyProgram());
+  const std::string text = ProgramTable(client::FromProto(ToyProgram()));
   for (const char* part : {
            "toy:3 on cpu: prediction of data (2,3)\n",
            "3 steps, 60 FLOP, 104 B read, 0 B written; before, once, 1 steps that compute constants\n",
@@ -59,7 +60,7 @@ TEST(ProgramTableTest, ShowsSumsStepsAndPasses) {
 TEST(ProgramTableTest, TellsWhichPassesRanOnce) {
   v1::ExplainResponse program = ToyProgram();
   program.mutable_passes(0)->set_once(true);
-  EXPECT_TRUE(Has(ProgramTable(program), "validate, once  3 > 3  no change\n"));
+  EXPECT_TRUE(Has(ProgramTable(client::FromProto(program)), "validate, once  3 > 3  no change\n"));
 }
 
 TEST(ProgramTableTest, HasAtMost120Columns) {
@@ -72,12 +73,12 @@ TEST(ProgramTableTest, HasAtMost120Columns) {
   step.mutable_outputs(0)->set_offset(int64_t{1023} << 30);
   step.set_bytes_read(int64_t{1023} << 30);
   step.set_flop(1e15);
-  const std::vector<std::string> lines = absl::StrSplit(ProgramTable(program), '\n');
+  const std::vector<std::string> lines = absl::StrSplit(ProgramTable(client::FromProto(program)), '\n');
   for (const std::string& line : lines) EXPECT_LE(line.size(), 120u) << line;
 }
 
 TEST(ProgramPictureTest, ShowsStepsAndTheirPlaces) {
-  const std::string svg = ProgramPicture(ToyProgram());
+  const std::string svg = ProgramPicture(client::FromProto(ToyProgram()));
   EXPECT_EQ(svg.rfind("<svg ", 0), 0u);
   EXPECT_EQ(svg.substr(svg.size() - 7), "</svg>\n");
   EXPECT_TRUE(Has(svg, "a&lt;name&gt;&#39;that..")) << svg;
@@ -90,9 +91,9 @@ TEST(ProgramPictureTest, ShowsStepsAndTheirPlaces) {
 TEST(ProgramPictureTest, ManyStepsAreDrawnWithoutText) {
   v1::ExplainResponse program = ToyProgram();
   for (int i = 0; i < 2000; ++i) *program.add_steps() = program.steps(0);
-  EXPECT_TRUE(Has(ProgramPicture(program), "height='6161'"));
+  EXPECT_TRUE(Has(ProgramPicture(client::FromProto(program)), "height='6161'"));
   program.clear_steps();
-  EXPECT_TRUE(Has(ProgramPicture(program), "</svg>"));
+  EXPECT_TRUE(Has(ProgramPicture(client::FromProto(program)), "</svg>"));
 }
 
 }  // namespace

@@ -11,7 +11,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "client/cpp/client.h"
+#include "client/cpp/connect.h"
+#include "gluond/v1/training.grpc.pb.h"
 #include "gtest/gtest.h"
 #include "tests/client/cpp/server_process.h"
 
@@ -50,7 +51,7 @@ class CrashTest : public testing::Test {
           std::this_thread::sleep_for(std::chrono::microseconds(300));
           return Batch(++*given);
         },
-        [&](const v1::TrainStepResponse& response) { losses.push_back(response.loss()); });
+        [&](const TrainStepResponse& response) { losses.push_back(response.loss); });
     EXPECT_TRUE(status.ok()) << status;
     return losses;
   }
@@ -62,7 +63,7 @@ class CrashTest : public testing::Test {
   }
   // Waits until the server has all calls on the model in its store.
   static void AwaitDurable(const Client& client, const std::string& id, const std::string& model) {
-    const auto training = v1::TrainingService::NewStub(client.channel());
+    const auto training = v1::TrainingService::NewStub(ChannelOf(client));
     for (;;) {
       grpc::ClientContext context;
       v1::GetSequenceRequest request;
@@ -96,7 +97,7 @@ TEST_F(CrashTest, KilledAtManyMomentsItLosesNothing) {
   const std::vector<double> losses = Train(model, kBatches, &given);
   killer.join();
   EXPECT_EQ(losses.size(), static_cast<size_t>(kBatches));
-  EXPECT_EQ(model.GetTrainer().value().step(), kBatches);
+  EXPECT_EQ(model.GetTrainer().value().step, kBatches);
   std::atomic<int> again = 0;
   const Model calm = Define(client, "calm");
   const std::vector<double> expected = Train(calm, kBatches, &again);
@@ -117,7 +118,7 @@ TEST_F(CrashTest, APlainLoopHearsFromWhichStepToGoOn) {
   const absl::Status status = model.TrainStep(Batch(6)).status();
   EXPECT_TRUE(absl::IsAborted(status)) << status;
   ASSERT_EQ(ReasonOf(status), "REWOUND") << status;
-  EXPECT_EQ(ErrorInfoOf(status)->metadata().at("last"), "3");
+  EXPECT_EQ(FactsOf(status).at("last"), "3");
   EXPECT_TRUE(absl::StrContains(status.message(), "go on with step 1.")) << status;
   for (int i = 1; i <= 6; ++i) ASSERT_TRUE(model.TrainStep(Batch(i)).ok());
   const Model calm = Define(client, "calm");
@@ -136,8 +137,8 @@ TEST_F(CrashTest, AServerThatIsToldToStopLosesNothing) {
   EXPECT_EQ(Bytes(model), before);
   const auto report = model.TrainStep(Batch(6));
   ASSERT_TRUE(report.ok()) << report.status();
-  EXPECT_EQ(report->report().step(), 6);
-  EXPECT_FALSE(report->has_durable_sequence());
+  EXPECT_EQ(report->report.step, 6);
+  EXPECT_FALSE(report->durable_sequence.has_value());
 }
 
 }  // namespace

@@ -1,6 +1,9 @@
 // Models of a group of servers: what the client asks for, and what a leader answers.
 
-#include "client/cpp/client.h"
+#include "client/cpp/connect.h"
+#include "gluond/v1/group.grpc.pb.h"
+#include "gluond/v1/model.grpc.pb.h"
+#include "gluond/v1/server.grpc.pb.h"
 #include "gtest/gtest.h"
 
 namespace gluond::client {
@@ -48,7 +51,7 @@ class FakeLeader final : public v1::GroupService::Service, public v1::ModelServi
 class GroupTest : public testing::Test {
  protected:
   FakeLeader leader_;
-  const Client client_ = Client::Connect(leader_.channel()).value();
+  const Client client_ = Connect(leader_.channel()).value();
 };
 
 TEST_F(GroupTest, AModelAsksForAPlacementOnlyWhereItIsAGroups) {
@@ -68,7 +71,7 @@ TEST_F(GroupTest, PartsWithoutAGroupAreAMistake) {
   EXPECT_EQ(leader_.defined.model(), "") << "nothing was sent";
 }
 
-TEST_F(GroupTest, TheGroupIsToldOf) { EXPECT_EQ(client_.GetGroup().value().generation(), 3); }
+TEST_F(GroupTest, TheGroupIsToldOf) { EXPECT_EQ(client_.GetGroup().value().generation, 3); }
 
 TEST_F(GroupTest, AMemberThatHasLeftWhenTheAnswerWasLostHasLeft) {
   EXPECT_TRUE(client_.DrainMember(2).ok());

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "client/cpp/client.h"
+#include "gluond/client.h"
 #include "gtest/gtest.h"
 #include "tests/client/cpp/server_process.h"
 
@@ -37,17 +37,17 @@ class GroupTrainTest : public testing::Test {
   }
   void StartMember() { member_.Start(Flags("--group=" + leader_.address(), "--group_role=member")); }
   // Calls `change` after the first steps.
-  absl::StatusOr<v1::TrainProgress> Train(const std::function<void()>& change) {
-    v1::TrainRequest request;
-    request.mutable_rows()->set_dataset("rows");
-    request.set_batch_size(kBatch);
-    request.set_epochs(kEpochs);
-    request.mutable_progress_every()->set_nanos(50'000'000);
+  absl::StatusOr<TrainProgress> Train(const std::function<void()>& change) {
+    TrainRequest request;
+    request.rows.dataset = "rows";
+    request.batch_size = kBatch;
+    request.epochs = kEpochs;
+    request.progress_every = absl::Milliseconds(50);
     bool is_done = false, is_changed = false;
-    return model_->Train(request, [&](const v1::TrainProgress& progress) {
-      EXPECT_FALSE(std::exchange(is_done, progress.done())) << "there is one last message";
-      EXPECT_EQ(progress.total_steps(), kSteps);
-      EXPECT_EQ(progress.has_status(), progress.done() && progress.stop() != v1::TrainProgress::NOT_STOPPED);
+    return model_->Train(request, [&](const TrainProgress& progress) {
+      EXPECT_FALSE(std::exchange(is_done, progress.done)) << "there is one last message";
+      EXPECT_EQ(progress.total_steps, kSteps);
+      EXPECT_EQ(!progress.status.ok(), progress.done && progress.stop != TrainProgress::Stop::kNotStopped);
       if (!std::exchange(is_changed, true)) change();
       return true;
     });
@@ -69,19 +69,19 @@ TEST_F(GroupTrainTest, ItGoesOnWhenEnoughProcessesAreThereAgain) {
   });
   later.join();
   ASSERT_TRUE(last.ok()) << last.status();
-  EXPECT_EQ(last->stop(), v1::TrainProgress::NOT_STOPPED) << last->error();
-  EXPECT_EQ(last->steps(), kSteps);
-  EXPECT_EQ(last->samples(), kRows * kEpochs);
-  EXPECT_EQ(model_->GetTrainer().value().step(), kSteps);
+  EXPECT_EQ(last->stop, TrainProgress::Stop::kNotStopped) << last->error;
+  EXPECT_EQ(last->steps, kSteps);
+  EXPECT_EQ(last->samples, kRows * kEpochs);
+  EXPECT_EQ(model_->GetTrainer().value().step, kSteps);
 }
 
 TEST_F(GroupTrainTest, AnErrorThatStaysEndsIt) {
   const Client other = Client::Connect(leader_.address()).value();
   const auto last = Train([&] { EXPECT_TRUE(other.GetModel("net").Delete().ok()); });
   ASSERT_TRUE(last.ok()) << last.status();
-  EXPECT_EQ(last->stop(), v1::TrainProgress::BY_ERROR);
-  EXPECT_LT(last->steps(), kSteps);
-  EXPECT_EQ(last->status().message(), last->error());
+  EXPECT_EQ(last->stop, TrainProgress::Stop::kByError);
+  EXPECT_LT(last->steps, kSteps);
+  EXPECT_EQ(last->status.message(), last->error);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
-#include "client/cpp/network.h"
+#include "gluond/network.h"
 
+#include "client/cpp/type_messages.h"
 #include "google/protobuf/util/json_util.h"
 #include "google/protobuf/util/message_differencer.h"
 #include "gtest/gtest.h"
@@ -8,9 +9,10 @@ namespace gluond::client {
 namespace {
 
 // Whether the server would read `message` from the JSON.
-template <class Message>
-testing::AssertionResult Says(const Message& message, const std::string& json) {
-  Message expected;
+template <class T>
+testing::AssertionResult Says(const T& value, const std::string& json) {
+  const auto message = ToProto(value);
+  std::decay_t<decltype(message)> expected;
   if (!google::protobuf::util::JsonStringToMessage(json, &expected).ok()) {
     return testing::AssertionFailure() << "bad JSON: " << json;
   }
@@ -28,13 +30,14 @@ TEST(NetworkTest, BlocksNestLikeGluons) {
 }
 
 TEST(NetworkTest, AttributesAreNumbersBooleansTextsTuplesAndComponents) {
-  const v1::Block block = Block(
+  const BlockTree block = Block(
       "Conv2D",
       {{"kernel_size", {5, 3}}, {"use_bias", false}, {"alpha", 0.5}, {"weight_initializer", Named("Xavier", {{"magnitude", 2}})}});
-  EXPECT_EQ(block.attributes().at("kernel_size").list_value().values(1).number_value(), 3);
-  EXPECT_TRUE(block.attributes().at("use_bias").has_bool_value());
-  EXPECT_EQ(block.attributes().at("alpha").number_value(), 0.5);
-  EXPECT_TRUE(Says(block.attributes().at("weight_initializer"), R"({"attributes":{"magnitude":2},"name":"Xavier"})"));
+  EXPECT_EQ(*Find(block.attributes, "kernel_size"), Value({5, 3}));
+  EXPECT_EQ(*Find(block.attributes, "use_bias"), Value(false));
+  EXPECT_EQ(*Find(block.attributes, "alpha"), Value(0.5));
+  EXPECT_EQ(Find(block.attributes, "beta"), nullptr);
+  EXPECT_TRUE(Says(*Find(block.attributes, "weight_initializer"), R"({"attributes":{"magnitude":2},"name":"Xavier"})"));
 }
 
 TEST(NetworkTest, NodesReadEachOtherByReference) {

@@ -1,6 +1,6 @@
 #include <thread>
 
-#include "client/cpp/client.h"
+#include "client/cpp/connect.h"
 #include "gtest/gtest.h"
 #include "tests/client/cpp/fake_server.h"
 
@@ -12,7 +12,7 @@ using Fault = FakeServer::Fault;
 class RetryTest : public testing::Test {
  protected:
   Model ConnectedModel(Options options = {}) {
-    auto client = Client::Connect(server_.channel(), std::move(options));
+    auto client = Connect(server_.channel(), std::move(options));
     EXPECT_TRUE(client.ok()) << client.status();
     return client->GetModel("lenet");
   }
@@ -21,15 +21,15 @@ class RetryTest : public testing::Test {
 };
 
 TEST(CheckServerTest, AServerThatIsTooOldIsNamed) {
-  v1::GetServerInfoResponse server;
-  server.set_version("0.0.7");
+  GetServerInfoResponse server;
+  server.version = ("0.0.7");
   EXPECT_TRUE(CheckServer(server, /*lowest=*/1).ok()) << "one that tells no protocol speaks 1";
   const absl::Status status = CheckServer(server);
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   for (const char* part : {"gluond 0.0.7 speaks protocol 1", "this client, gluond 0.1.0, needs 2", "start a newer server"}) {
     EXPECT_NE(status.message().find(part), std::string::npos) << status;
   }
-  server.set_protocol(kLowestProtocol);
+  server.protocol = (kLowestProtocol);
   EXPECT_TRUE(CheckServer(server).ok());
 }
 
@@ -45,7 +45,7 @@ TEST_F(RetryTest, ACallWhoseAnswerWasLostIsAppliedOnce) {
   server_.set_faults({Fault::kCutAfter, Fault::kCutAfter});
   const auto report = model.Step(1);
   ASSERT_TRUE(report.ok()) << report.status();
-  EXPECT_EQ(report->step(), 1);
+  EXPECT_EQ(report->step, 1);
   EXPECT_EQ(server_.steps(), 1);
   ASSERT_TRUE(model.Step(1).ok());
   EXPECT_EQ(server_.steps(), 2);
@@ -139,7 +139,7 @@ class TrainOnBatchesTest : public RetryTest {
           if (given == count) return std::nullopt;
           return Tensors{{"data", Tensor::Of<float>({1}, {static_cast<float>(++given)})}};
         },
-        [&](const v1::TrainStepResponse& response) { steps.push_back(response.report().step()); });
+        [&](const TrainStepResponse& response) { steps.push_back(response.report.step); });
     return steps;
   }
   static std::vector<int64_t> UpTo(int64_t n) {
@@ -171,7 +171,7 @@ TEST_F(TrainOnBatchesTest, ACallWithinItIsRefusedAndDoesNotWaitForItself) {
         if (given++ == 2) return std::nullopt;
         return Tensors{{"data", Tensor::Of<float>({1}, {1})}};
       },
-      [&](const v1::TrainStepResponse&) { within = model.SetLearningRate(0.1); });
+      [&](const TrainStepResponse&) { within = model.SetLearningRate(0.1); });
   EXPECT_TRUE(status.ok()) << status;
   EXPECT_EQ(within.code(), absl::StatusCode::kFailedPrecondition) << within;
   EXPECT_TRUE(model.Step(1).ok());
@@ -182,7 +182,7 @@ TEST_F(TrainOnBatchesTest, CutsWhereverTheyFallLoseAndRepeatNothing) {
     for (const Fault b : {Fault::kNone, Fault::kCutBefore, Fault::kCutAfter}) {
       for (const Fault c : {Fault::kNone, Fault::kCutBefore, Fault::kCutAfter}) {
         FakeServer server;
-        const Model model = Client::Connect(server.channel())->GetModel("lenet");
+        const Model model = Connect(server.channel())->GetModel("lenet");
         server.set_faults({a, b, c, Fault::kNone, a, c, b});
         absl::Status status;
         EXPECT_EQ(Train(model, 8, &status), UpTo(8)) << status;
@@ -244,7 +244,7 @@ TEST_F(CrashedTest, WhereverItFallsTheBatchesThatAreLostAreSentAgain) {
     for (size_t place = 0; place < 24; ++place) {
       FakeServer server;
       server.set_durable_every(5);
-      const Model model = Client::Connect(server.channel())->GetModel("lenet");
+      const Model model = Connect(server.channel())->GetModel("lenet");
       std::vector<Fault> faults(place, Fault::kNone);
       faults.insert(faults.end(), {fault, Fault::kNone, Fault::kNone, Fault::kNone, fault});
       server.set_faults(faults);
@@ -258,7 +258,7 @@ TEST_F(CrashedTest, WhereverItFallsTheBatchesThatAreLostAreSentAgain) {
 TEST_F(CrashedTest, AnAnswerThatACrashTookIsReportedOnce) {
   FakeServer server;
   server.set_durable_every(5);
-  const Model model = Client::Connect(server.channel())->GetModel("lenet");
+  const Model model = Connect(server.channel())->GetModel("lenet");
   server.set_faults({Fault::kCrashAfter});
   absl::Status status;
   EXPECT_EQ(Train(model, 1, &status), std::vector<int64_t>{0}) << status;
@@ -269,7 +269,7 @@ TEST_F(CrashedTest, AnAnswerThatACrashTookIsReportedOnce) {
 TEST_F(CrashedTest, BatchesThatAreKeptNoMoreEndTheTraining) {
   FakeServer server;
   server.set_durable_every(1000);
-  const Model model = Client::Connect(server.channel(), {.keep_bytes = 40})->GetModel("lenet");
+  const Model model = Connect(server.channel(), {.keep_bytes = 40})->GetModel("lenet");
   std::vector<Fault> faults(30, Fault::kNone);
   faults.push_back(Fault::kCrash);
   server.set_faults(faults);
@@ -277,7 +277,7 @@ TEST_F(CrashedTest, BatchesThatAreKeptNoMoreEndTheTraining) {
   Train(model, 60, &status);
   EXPECT_EQ(status.code(), absl::StatusCode::kAborted) << status;
   ASSERT_EQ(ReasonOf(status), "REWOUND") << status;
-  EXPECT_EQ(ErrorInfoOf(status)->metadata().at("last"), "0");
+  EXPECT_EQ(FactsOf(status).at("last"), "0");
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "client/cpp/client.h"
+#include "client/cpp/connect.h"
 #include "gtest/gtest.h"
 #include "tests/client/cpp/fake_server.h"
 
@@ -15,7 +15,7 @@ const char kLong[] = "forty characters are three chunks of it.";
 class TransferTest : public testing::Test {
  protected:
   FakeServer server_;
-  Client client_ = *Client::Connect(server_.channel());
+  Client client_ = *Connect(server_.channel());
   Model model_ = client_.GetModel("lenet");
 };
 
@@ -84,11 +84,11 @@ TEST_F(TransferTest, AnotherDatasetOfThatNameIsAnError) {
 }
 
 TEST_F(TransferTest, ADatasetsUploadGoesOnWhereAnotherRunStopped) {
-  const Client first = *Client::Connect(server_.channel(), {.client_id = "me", .retry_for = absl::ZeroDuration()});
+  const Client first = *Connect(server_.channel(), {.client_id = "me", .retry_for = absl::ZeroDuration()});
   server_.set_faults({Fault::kNone, Fault::kNone, Fault::kCutBefore});
   EXPECT_EQ(first.UploadDataset("toy", {{"data", Bytes(kLong)}}).code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(server_.chunks(), 2);
-  const Client second = *Client::Connect(server_.channel(), {.client_id = "me"});
+  const Client second = *Connect(server_.channel(), {.client_id = "me"});
   ASSERT_TRUE(second.UploadDataset("toy", {{"data", Bytes(kLong)}}).ok());
   EXPECT_EQ(server_.chunks(), 3);
   EXPECT_EQ(server_.values()["data"], kLong);
@@ -99,7 +99,7 @@ TEST_F(TransferTest, ADatasetThatARestartTookIsDeclaredAgain) {
   ASSERT_TRUE(client_.UploadDataset("toy", {{"data", Bytes(kLong)}}).ok());
   EXPECT_EQ(server_.values()["data"], kLong);
   ASSERT_EQ(client_.ListDatasets()->size(), 1u);
-  EXPECT_TRUE(client_.ListDatasets()->at(0).committed());
+  EXPECT_TRUE(client_.ListDatasets()->at(0).committed);
 }
 
 }  // namespace

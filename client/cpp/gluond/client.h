@@ -6,13 +6,13 @@
 //   status.Update(model.CreateTrainer({.loss = Named("SoftmaxCrossEntropyLoss")}).status());
 //   const auto report = model.TrainStep({{"data", images}, {"label", labels}});
 //
-// client/cpp/example.cc is a whole program.
+// deploy/examples/cpp has a whole program.
 //
 // Errors are the server's own words. UNAVAILABLE: there is no server, or it stayed away longer than Options::retry_for.
 // DEADLINE_EXCEEDED: the call took longer than its timeout; it may have been applied.
 
-#ifndef GLUOND_CLIENT_CPP_CLIENT_H_
-#define GLUOND_CLIENT_CPP_CLIENT_H_
+#ifndef GLUOND_CLIENT_H_
+#define GLUOND_CLIENT_H_
 
 #include <cstdint>
 #include <memory>
@@ -23,20 +23,22 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "client/cpp/connection.h"
-#include "client/cpp/error.h"
-#include "client/cpp/model.h"
-#include "client/cpp/network.h"
+#include "gluond/error.h"
+#include "gluond/export.h"
+#include "gluond/model.h"
+#include "gluond/network.h"
+#include "gluond/options.h"
 #include "gluond/tensor.h"
+#include "gluond/types.h"
+#include "gluond/version.h"
 
 namespace gluond::client {
 
-inline constexpr char kRelease[] = "0.1.0";
 // The oldest protocol that a server may speak (GetServerInfoResponse.protocol; one that tells none speaks 1).
 inline constexpr uint32_t kLowestProtocol = 2;
 
 // FAILED_PRECONDITION: the server is too old for this client; says what to do.
-absl::Status CheckServer(const v1::GetServerInfoResponse& server, uint32_t lowest = kLowestProtocol);
+GLUOND_EXPORT absl::Status CheckServer(const GetServerInfoResponse& server, uint32_t lowest = kLowestProtocol);
 
 struct DefineOptions {
   std::string device = "";  // Default: the server's first.
@@ -68,72 +70,69 @@ struct DatasetColumn {
   std::optional<double> shift = {};
 };
 
-class Client {
+class GLUOND_EXPORT Client {
  public:
   // Connects and asks for the server's limits. UNAVAILABLE: nobody answers at host:port.
   // FAILED_PRECONDITION: as CheckServer.
   static absl::StatusOr<Client> Connect(const std::string& address, Options options = {});
 
-  // The same over a channel that the caller made, for tests and unusual transports.
-  static absl::StatusOr<Client> Connect(std::shared_ptr<grpc::Channel> channel, Options options = {});
+  // For the library itself: the same over a connection that is made already.
+  static absl::StatusOr<Client> Connect(std::shared_ptr<Connection> connection);
 
   // The same client, with another deadline for each call. Models keep the one that they have.
   Client WithTimeout(absl::Duration timeout) const;
 
-  absl::StatusOr<Model> DefineModel(const std::string& name, const v1::Block& block,
-                                    const std::vector<v1::Variable>& variables = {}, const DefineOptions& options = {}) const;
-  absl::StatusOr<Model> DefineModel(const std::string& name, const v1::Graph& graph,
-                                    const std::vector<v1::Variable>& variables = {}, const DefineOptions& options = {}) const;
+  absl::StatusOr<Model> DefineModel(const std::string& name, const BlockTree& block, const std::vector<Variable>& variables = {},
+                                    const DefineOptions& options = {}) const;
+  absl::StatusOr<Model> DefineModel(const std::string& name, const Graph& graph, const std::vector<Variable>& variables = {},
+                                    const DefineOptions& options = {}) const;
 
   // A view of a model that exists already. Asks nothing: the model's first call says whether it exists.
   Model GetModel(std::string name) const;
-  absl::StatusOr<std::vector<v1::Model>> ListModels() const;
+  absl::StatusOr<std::vector<ModelDescription>> ListModels() const;
   // The program to which a model, or a published version, is compiled.
-  absl::StatusOr<v1::ExplainResponse> Explain(const v1::ExplainRequest& request) const;
+  absl::StatusOr<ExplainResponse> Explain(const ExplainRequest& request) const;
 
   absl::StatusOr<Model> LoadCheckpoint(const std::string& checkpoint, const std::string& model,
                                        const LoadOptions& options = {}) const;
-  absl::StatusOr<std::vector<v1::Checkpoint>> ListCheckpoints() const;
+  absl::StatusOr<std::vector<Checkpoint>> ListCheckpoints() const;
   absl::Status DeleteCheckpoint(const std::string& checkpoint) const;
 
   // Uploads and commits. Goes on where an upload by the same client_id stopped. Where the server
   // has the same columns already, checksums included, it does nothing; ALREADY_EXISTS: it has
   // others.
   absl::Status UploadDataset(const std::string& name, const std::vector<DatasetColumn>& columns) const;
-  absl::StatusOr<std::vector<v1::Dataset>> ListDatasets() const;
+  absl::StatusOr<std::vector<Dataset>> ListDatasets() const;
   absl::Status DeleteDataset(const std::string& name) const;
 
   // The saves of sessions: those of Python programs, for the most part.
-  absl::StatusOr<std::vector<v1::SavedSession>> ListSavedSessions() const;
+  absl::StatusOr<std::vector<SavedSession>> ListSavedSessions() const;
 
   // Published versions of models (Model::Publish): of the name `served`, or of all.
-  absl::StatusOr<std::vector<v1::ServedVersion>> ListVersions(const std::string& served = "") const;
+  absl::StatusOr<std::vector<ServedVersion>> ListVersions(const std::string& served = "") const;
   // Gives labels to versions, and each its part of the requests. Returns the name's versions.
-  absl::StatusOr<std::vector<v1::ServedVersion>> RouteVersions(const v1::RouteVersionsRequest& routes) const;
+  absl::StatusOr<std::vector<ServedVersion>> RouteVersions(const RouteVersionsRequest& routes) const;
   // Ends a version for good, when its last request is answered.
   absl::Status RetireVersion(const std::string& served, int64_t version) const;
 
   absl::StatusOr<std::vector<Tensor>> Invoke(const std::string& op, std::vector<Tensor> inputs, const Attributes& attributes = {},
                                              const InvokeOptions& options = {}) const;
-  absl::StatusOr<std::vector<v1::Operator>> ListOperators(const std::string& contains = "", bool full = false) const;
-  absl::StatusOr<v1::Operator> DescribeOperator(const std::string& op) const;
-  absl::StatusOr<v1::CheckGradientResponse> CheckGradient(const std::string& op, std::vector<Tensor> inputs,
-                                                          const Attributes& attributes = {}) const;
+  absl::StatusOr<std::vector<Operator>> ListOperators(const std::string& contains = "", bool full = false) const;
+  absl::StatusOr<Operator> DescribeOperator(const std::string& op) const;
+  absl::StatusOr<CheckGradientResponse> CheckGradient(const std::string& op, std::vector<Tensor> inputs,
+                                                      const Attributes& attributes = {}) const;
 
-  absl::StatusOr<v1::GetServerInfoResponse> GetServerInfo() const;
+  absl::StatusOr<GetServerInfoResponse> GetServerInfo() const;
 
   // The group that the server leads. FAILED_PRECONDITION: it leads none.
-  absl::StatusOr<v1::GetGroupResponse> GetGroup() const;
-  // Lets a member (v1::GroupMember.member) leave between two steps. NOT_FOUND: there is no such member.
+  absl::StatusOr<GetGroupResponse> GetGroup() const;
+  // Lets a member (GroupMember.member) leave between two steps. NOT_FOUND: there is no such member.
   absl::Status DrainMember(int64_t member) const;
 
-  const std::shared_ptr<grpc::Channel>& channel() const { return connection_->channel(); }
+  const std::shared_ptr<Connection>& connection() const { return connection_; }
 
  private:
   explicit Client(std::shared_ptr<Connection> connection);
-  static absl::StatusOr<Client> Connect(std::shared_ptr<Connection> connection);
-  absl::StatusOr<Model> Define(v1::DefineModelRequest request, const std::vector<v1::Variable>& variables,
-                               const DefineOptions& options) const;
 
   std::shared_ptr<Connection> connection_;
   absl::Duration timeout_;
@@ -141,4 +140,4 @@ class Client {
 
 }  // namespace gluond::client
 
-#endif  // GLUOND_CLIENT_CPP_CLIENT_H_
+#endif  // GLUOND_CLIENT_H_

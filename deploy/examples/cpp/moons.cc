@@ -1,8 +1,9 @@
-// Trains a network on another machine to tell two moons apart. Usage: example HOST:PORT
+// Trains a network on another machine to tell two moons apart. Usage: moons HOST:PORT
+#include <gluond/gluond.h>
+
 #include <cmath>
 #include <iostream>
-#include "client/cpp/client.h"
-using namespace gluond::client;
+using namespace gluond;
 
 int main(int argc, char** argv) {
   Client client = Client::Connect(argc > 1 ? argv[1] : "127.0.0.1:50051").value();
@@ -22,5 +23,5 @@ int main(int argc, char** argv) {
   }
   Tensors batch{{"data", Tensor::Of({200, 2}, xy)}, {"label", Tensor::Of({200}, moon)}};
   for (int step = 0; step < 200; ++step) model.TrainStep(batch).value();
-  std::cout << "accuracy: " << model.Evaluate(batch).value().metrics().at("accuracy") << "\n";
+  std::cout << "accuracy: " << model.Evaluate(batch).value().metrics.at("accuracy") << "\n";
 }

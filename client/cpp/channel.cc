@@ -1,4 +1,4 @@
-#include "client/cpp/access.h"
+#include "client/cpp/channel.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -13,7 +13,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "client/cpp/status_macros.h"
+#include "gluond/status_macros.h"
 #include "grpcpp/support/client_interceptor.h"
 
 namespace gluond::client {
@@ -48,7 +48,7 @@ bool IsLocal(const std::string& address) {
 
 // The token of a file; of no file, an empty one.
 absl::StatusOr<std::string> ReadToken(const std::string& path) {
-  CLIENT_ASSIGN_OR_RETURN(const std::string text, Read("token_file", path));
+  GLUOND_ASSIGN_OR_RETURN(const std::string text, Read("token_file", path));
   const std::string token(absl::StripAsciiWhitespace(text));
   if (path.empty() || (!token.empty() && std::all_of(token.begin(), token.end(), absl::ascii_isgraph))) return token;
   return absl::InvalidArgumentError(
@@ -104,10 +104,10 @@ grpc::ChannelArguments NewChannelArguments() {
 
 absl::StatusOr<std::shared_ptr<grpc::Channel>> NewChannel(const std::string& address, const Access& access,
                                                           const grpc::ChannelArguments& arguments) {
-  CLIENT_ASSIGN_OR_RETURN(const std::string authorities, Read("tls_ca", access.tls_ca));
-  CLIENT_ASSIGN_OR_RETURN(const std::string certificate, Read("tls_cert", access.tls_cert));
-  CLIENT_ASSIGN_OR_RETURN(const std::string key, Read("tls_key", access.tls_key));
-  CLIENT_ASSIGN_OR_RETURN(const std::string token, ReadToken(access.token_file));
+  GLUOND_ASSIGN_OR_RETURN(const std::string authorities, Read("tls_ca", access.tls_ca));
+  GLUOND_ASSIGN_OR_RETURN(const std::string certificate, Read("tls_cert", access.tls_cert));
+  GLUOND_ASSIGN_OR_RETURN(const std::string key, Read("tls_key", access.tls_key));
+  GLUOND_ASSIGN_OR_RETURN(const std::string token, ReadToken(access.token_file));
   if (certificate.empty() != key.empty() || (!certificate.empty() && authorities.empty())) {
     return absl::InvalidArgumentError("tls_cert, tls_key and tls_ca go together: give all three, or tls_ca alone");
   }
