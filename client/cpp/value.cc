@@ -10,7 +10,7 @@ Value::Value(std::initializer_list<double> tuple) : is(Tuple(tuple.begin(), tupl
 
 Value::Value(Attributes fields) : is(std::move(fields)) {}
 
-Value::Value(const Component& component) : is(Attributes{{"name", component.name}, {"attributes", component.attributes}}) {}
+Value::Value(const Component& component) : is(Attributes{{"attributes", component.attributes}, {"name", component.name}}) {}
 
 Component Named(std::string name, Attributes attributes) { return {std::move(name), std::move(attributes)}; }
 

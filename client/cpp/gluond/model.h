@@ -126,10 +126,6 @@ class GLUOND_EXPORT Model {
                                         const ServingOptions& options = ServingOptions(), const std::string& served = "") const;
 
  private:
-  absl::Status Upload(const std::string& parameter, const Tensor& value) const;
-  absl::StatusOr<Tensors> Download(const std::vector<std::string>& names) const;
-  absl::StatusOr<Tensor> DownloadOne(const std::string& parameter, std::optional<uint64_t>* version) const;
-
   std::shared_ptr<Connection> connection_;
   std::string name_;
   absl::Duration timeout_;

@@ -53,16 +53,14 @@ class PackageTest(unittest.TestCase):
                 self.assertGreater(float(re.search(r"accuracy: ([\d.]+)", said)[1]), 0.95)
 
     def test_a_program_has_another_client_with_messages_of_the_same_names(self):
-        server = self.enterContext(running_server.RunningServer())
         protos = self.folder / "protos"
         shutil.copytree("proto/inference", protos / "proto/inference")
         shutil.copytree("third_party/googleapis/google", protos / "google")
         for kind in KINDS:
             with self.subTest(kind=kind):
                 build = self.built("tests/client/cpp/two_clients", kind, f"-DPROTOS={protos}")
-                self.assertEqual(run(build / "two_clients", server.address), "both agree\n")
-                server.stop()
-                server.start()
+                with running_server.RunningServer() as server:
+                    self.assertEqual(run(build / "two_clients", server.address), "both agree\n")
 
     def test_pkg_config_says_how_to_build(self):
         (self.folder / "version.cc").write_text(
