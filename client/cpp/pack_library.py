@@ -50,7 +50,9 @@ def pack(version, out, archives, files):
         shared = root / f"libgluond.so.{version}"
         # Groups are what two copies of an inline function would be told apart by: each has its own from here on.
         run("ld", "-r", "--force-group-allocation", "--whole-archive", *archives, "-o", str(whole))
-        kept.write_text("".join(f"{name}\n" for name in public_symbols(str(whole))))
+        symbols = public_symbols(str(whole))
+        assert symbols, "the objects export nothing, and objcopy would take an empty list for no list"
+        kept.write_text("".join(f"{name}\n" for name in symbols))
         run("objcopy", f"--keep-global-symbols={kept}", "--strip-debug", str(whole))
         run("ar", "rcsD", str(library), str(whole))
         run("g++", "-shared", f"-Wl,-soname,{soname}", "-Wl,-z,defs", "-Wl,--as-needed", str(whole), *LIBRARIES, "-o", str(shared))
