@@ -62,10 +62,10 @@ KEYWORDS = {"operator", "default", "register"}
 
 
 class Message:
-    """A message with its place: its full name, the struct's name within its parent, comments by path."""
+    """A message with its place: its full name, the struct's name within its parent, the comments of its fields by their places."""
 
-    def __init__(self, full, proto, comment, comments, parent):
-        self.full, self.proto, self.comment, self.comments = full, proto, comment, comments
+    def __init__(self, full, proto, comment, parent):
+        self.full, self.proto, self.comment, self.comments = full, proto, comment, {}
         self.name = RENAMED.get(proto.name, proto.name) if parent is None else proto.name
         self.cpp = self.name if parent is None else f"{parent.cpp}::{self.name}"
         own = full.rsplit(".", 1)[0] if parent is None else None
@@ -87,12 +87,12 @@ class Types:
             comments = {tuple(each.path): each.leading_comments for each in file.source_code_info.location}
             for i, message in enumerate(file.message_type):
                 self._add(f".{file.package}.{message.name}", message, (4, i), comments, None)
-        self.order = []
+        self.order, self._seen = [], set()
         for root in [f".gluond.v1.{name}" for name in ROOTS] + FOREIGN_ROOTS:
             self._visit(self.messages[root])
 
     def _add(self, full, proto, path, comments, parent):
-        message = Message(full, proto, comments.get(path, ""), {}, parent)
+        message = Message(full, proto, comments.get(path, ""), parent)
         message.comments = {i: comments.get((*path, 2, i), "") for i in range(len(proto.field))}
         self.messages[full] = message
         for i, enum in enumerate(proto.enum_type):
@@ -119,9 +119,9 @@ class Types:
         return self.messages[full]
 
     def _visit(self, message):
-        if message in self.order or message in getattr(self, "_under_way", []):
+        if message.full in self._seen:
             return
-        self._under_way = [*getattr(self, "_under_way", []), message]
+        self._seen.add(message.full)
         for part in self._parts(message):
             for field in self.fields(part):
                 kinds = [field.type_name]
