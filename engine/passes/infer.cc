@@ -1,7 +1,5 @@
 #include "engine/passes/infer.h"
 
-#include <functional>
-#include <queue>
 #include <string>
 #include <vector>
 
@@ -11,6 +9,7 @@
 #include "engine/core/op_facts.h"
 #include "engine/core/status_macros.h"
 #include "engine/core/text.h"
+#include "engine/passes/id_set.h"
 #include "engine/passes/operator_error.h"
 #include "engine/passes/pass_work.h"
 
@@ -51,7 +50,9 @@ class FixedPoint {
         producers_(graph.num_entries()),
         first_user_(graph.num_entries() + 1),
         done_(graph.num_nodes()),
-        queued_(graph.num_nodes()) {
+        queued_(graph.num_nodes()),
+        up_(graph.num_nodes()),
+        down_(graph.num_nodes()) {
     for (uint32_t id = 0; id < graph.num_nodes(); ++id) {
       const uint32_t num_outputs = graph[id].node->num_outputs();
       for (uint32_t i = 0; i < num_outputs; ++i) producers_[graph[id].first_entry + i] = id;
@@ -62,8 +63,8 @@ class FixedPoint {
   absl::Status Run() {
     for (uint32_t id = 0; id < graph_.num_nodes(); ++id) Enqueue(id, up_);
     while (!up_.empty() || !down_.empty()) {
-      RETURN_IF_ERROR(Sweep(up_));
-      RETURN_IF_ERROR(Sweep(down_));
+      while (!up_.empty()) RETURN_IF_ERROR(Take(up_.First(), up_));
+      while (!down_.empty()) RETURN_IF_ERROR(Take(down_.Last(), down_));
     }
     return absl::OkStatus();
   }
@@ -81,22 +82,16 @@ class FixedPoint {
     }
   }
 
-  template <class Queue>
-  void Enqueue(uint32_t id, Queue& queue) {
+  void Enqueue(uint32_t id, IdSet& queue) {
     if (graph_[id].node->is_variable() || done_[id] || queued_[id]) return;
     queued_[id] = true;
-    queue.push(id);
+    queue.Insert(id);
   }
 
-  template <class Queue>
-  absl::Status Sweep(Queue& queue) {
-    while (!queue.empty()) {
-      const uint32_t id = queue.top();
-      queue.pop();
-      queued_[id] = false;
-      RETURN_IF_ERROR(Visit(id));
-    }
-    return absl::OkStatus();
+  absl::Status Take(uint32_t id, IdSet& queue) {
+    queue.Erase(id);
+    queued_[id] = false;
+    return Visit(id);
   }
 
   absl::Status Visit(uint32_t id) {
@@ -150,10 +145,9 @@ class FixedPoint {
   std::vector<uint32_t> producers_;   // By entry: the node that makes it.
   std::vector<uint32_t> first_user_;  // By entry: where in users_ the nodes begin that look at it.
   std::vector<uint32_t> users_;
-  std::vector<bool> done_;    // By node: all that it looks at is known, and it agrees.
-  std::vector<bool> queued_;  // By node: in one of the queues.
-  std::priority_queue<uint32_t, std::vector<uint32_t>, std::greater<>> up_;
-  std::priority_queue<uint32_t> down_;
+  std::vector<bool> done_;       // By node: all that it looks at is known, and it agrees.
+  std::vector<bool> queued_;     // By node: in one of the queues.
+  IdSet up_, down_;              // Nodes to be visited from the first to the last, and from the last to the first.
   std::vector<Value> in_, out_;  // By argument of the node that is visited.
   PassWork work_;
 };
