@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_join.h"
+#include "engine/core/node_memory.h"
 #include "engine/core/op.h"
 #include "engine/core/op_facts.h"
 #include "engine/core/status_macros.h"
@@ -47,7 +48,7 @@ const OpFacts& Node::facts() const {
 uint32_t Node::num_outputs() const { return facts().num_outputs; }
 
 NodeEntry MakeVariable(std::string name, AttrDict dict) {
-  auto node = std::make_shared<Node>();
+  auto node = NewNode();
   node->attrs.name = std::move(name);
   node->attrs.dict = std::move(dict);
   return {std::move(node), 0};
@@ -55,7 +56,7 @@ NodeEntry MakeVariable(std::string name, AttrDict dict) {
 
 absl::StatusOr<NodePtr> TryMakeNode(absl::string_view op_name, std::string name, std::vector<NodeEntry> inputs, AttrDict dict) {
   ASSIGN_OR_RETURN(const Op* op, Op::Get(op_name));
-  auto node = std::make_shared<Node>();
+  auto node = NewNode();
   node->attrs.op = op;
   node->attrs.name = std::move(name);
   node->attrs.dict = std::move(dict);

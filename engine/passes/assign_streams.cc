@@ -1,8 +1,8 @@
 #include "engine/passes/assign_streams.h"
 
 #include <cstdint>
-#include <memory>
 
+#include "engine/core/node_memory.h"
 #include "engine/core/op_facts.h"
 #include "engine/passes/rewrite.h"
 
@@ -14,7 +14,7 @@ absl::StatusOr<Graph> AssignStreams(const NodeOrder& order) {
     if (!node->facts().random) return node;
     const uint32_t stream = next++;
     if (node->attrs.random_stream == stream) return node;
-    auto copy = std::make_shared<Node>();
+    auto copy = NewNode();
     copy->attrs = node->attrs;
     copy->inputs = node->inputs;
     copy->attrs.random_stream = stream;

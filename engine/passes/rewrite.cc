@@ -1,9 +1,9 @@
 #include "engine/passes/rewrite.h"
 
-#include <memory>
 #include <utility>
 
 #include "absl/algorithm/container.h"
+#include "engine/core/node_memory.h"
 #include "engine/core/status_macros.h"
 #include "engine/passes/pass_work.h"
 
@@ -12,7 +12,7 @@ namespace gluond {
 NodePtr WithInputs(const NodePtr& node, std::vector<NodeEntry> inputs) {
   const auto same = [](const NodeEntry& a, const NodeEntry& b) { return a.node == b.node && a.index == b.index; };
   if (absl::c_equal(inputs, node->inputs, same)) return node;
-  auto copy = std::make_shared<Node>();
+  auto copy = NewNode();
   copy->attrs = node->attrs;
   copy->inputs = std::move(inputs);
   return copy;
@@ -28,7 +28,7 @@ absl::StatusOr<Graph> Rewrite(const NodeOrder& order, absl::FunctionRef<NodePtr(
     RETURN_IF_ERROR(work.Add(1 + from.size()));
     NodePtr renewed = node;
     if (absl::c_any_of(from, [&](uint32_t input) { return becomes[input] != order.nodes[input]; })) {
-      renewed = std::make_shared<Node>();
+      renewed = NewNode();
       renewed->attrs = node->attrs;
       renewed->inputs.reserve(from.size());
       for (size_t k = 0; k < from.size(); ++k) renewed->inputs.push_back({becomes[from[k]], node->inputs[k].index});
