@@ -2,6 +2,7 @@
 
 #include <iterator>
 
+#include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_join.h"
 #include "engine/core/status_macros.h"
@@ -31,6 +32,14 @@ BoundGraph::BoundGraph(std::vector<GraphOutput> outputs, BoundGraphOptions optio
     graph->outputs.push_back(output.entry);
     if (output.kind == GraphOutput::kGradient || output.kind == GraphOutput::kGradientSum) gradients_.push_back(output.parameter);
   }
+  std::vector<bool> added;
+  for (const GraphOutput& output : outputs_) {
+    // The strand may be changing it. Such a graph is not used then (GraphTable).
+    const bool adds =
+        output.kind == GraphOutput::kGradient && parameters_.Get(parameters_[output.parameter].name)->grad_req == GradReq::kAdd;
+    added.push_back(adds);
+  }
+  if (absl::c_linear_search(added, true)) added_ = std::make_shared<const std::vector<bool>>(std::move(added));
   if (!options_.is_train) {
     absl::flat_hash_set<std::string> names;
     for (size_t i = 0; i < parameters_.size(); ++i) names.insert(parameters_[i].name);
@@ -66,7 +75,8 @@ ExecutorQuery BoundGraph::QueryFor(absl::Span<const Tensor> inputs) const {
   return {graph_,
           {.is_train = options_.is_train,
            .pause_after = pauses ? static_cast<uint32_t>(num_first_) : 0,
-           .constants = skips_constants_ ? nullptr : constants_},
+           .constants = skips_constants_ ? nullptr : constants_,
+           .added = added_},
           inputs};
 }
 

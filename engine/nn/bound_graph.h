@@ -133,6 +133,7 @@ class BoundGraph {
   Lane& lane_;
   std::shared_ptr<const Graph> graph_;
   std::shared_ptr<const absl::flat_hash_set<std::string>> constants_;  // The parameters that no run writes; null in training.
+  std::shared_ptr<const std::vector<bool>> added_;                     // The outputs that runs add to; null: none.
   bool skips_constants_ = false;                                       // The run under way leaves them out.
   std::vector<size_t> gradients_;
   ExecutorLease executor_;                                        // For the last prepared inputs; empty if that failed.

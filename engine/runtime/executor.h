@@ -43,6 +43,9 @@ struct ExecutorOptions {
   // Variables whose values stay the same for many runs, as parameters do between two steps of training. Null: there are none.
   // Only predictions have any. Values that follow from them alone are kept where the runs say so (Run::constants).
   std::shared_ptr<const absl::flat_hash_set<std::string>> constants = nullptr;
+  // By output: whether runs will add to it (kAddTo). Its kernel is prepared for that. Null: runs write all outputs, and one that
+  // adds all the same may make a kernel on the lane.
+  std::shared_ptr<const std::vector<bool>> added = nullptr;
   PassSet left_out = LeftOutPasses();
 };
 

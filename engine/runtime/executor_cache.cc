@@ -23,7 +23,8 @@ struct KeyHash {
 };
 
 bool SameOptions(const ExecutorOptions& a, const ExecutorOptions& b) {
-  return a.is_train == b.is_train && a.pause_after == b.pause_after && a.constants == b.constants && a.left_out == b.left_out;
+  return a.is_train == b.is_train && a.pause_after == b.pause_after && a.constants == b.constants && a.added == b.added &&
+         a.left_out == b.left_out;
 }
 
 struct KeyEqual {

@@ -377,13 +377,18 @@ absl::StatusOr<std::unique_ptr<Program>> Program::Compile(const Graph& graph, co
   OpContext context = lane.NewContext(options.is_train);
   ConstantSlots constants(*program);
   if (!program->constant_variables.empty()) context.constants = &constants;
-  RETURN_IF_ERROR(program->Prepare(context));
+  RETURN_IF_ERROR(program->Prepare(context, options.added.get()));
   return program;
 }
 
-absl::Status Program::Prepare(const OpContext& context) {
+absl::Status Program::Prepare(const OpContext& context, const std::vector<bool>* added) {
   OpContext own = context;
   own.kernels = &kernels;
+  std::vector<OpReqType> wanted = reqs;
+  for (size_t k = 0; added != nullptr && k < added->size(); ++k) {
+    const ProgramOutput& place = output_places[k];
+    if ((*added)[k] && place.kind == ProgramOutput::kOwnSlot && !place.read) wanted[place.req] = kAddTo;
+  }
   auto chain = chains.begin();
   for (uint32_t i = 0; i < steps.size(); ++i) {
     if (chain != chains.end() && i == chain->first) {
@@ -393,7 +398,7 @@ absl::Status Program::Prepare(const OpContext& context) {
     }
     const Step& step = steps[i];
     RETURN_IF_ERROR(PrepareCall(*step.node, own, {ins.data() + step.first_in, step.num_in},
-                                {reqs.data() + step.first_out, step.num_out}, {outs.data() + step.first_out, step.num_out}));
+                                {wanted.data() + step.first_out, step.num_out}, {outs.data() + step.first_out, step.num_out}));
   }
   return absl::OkStatus();
 }

@@ -95,9 +95,9 @@ struct Program {
                                                           const ExecutorOptions& options, const Lane& lane, Allocator& allocator,
                                                           std::shared_ptr<SharedArena> arena);
 
-  // Makes what the kernels will look for. CANCELLED or DEADLINE_EXCEEDED: nobody waits for the program any more. Otherwise a
+  // Makes what the kernels will look for. `added`: see ExecutorOptions. CANCELLED or DEADLINE_EXCEEDED: nobody waits for the program any more. Otherwise a
   // preparation's error, with the node in front.
-  absl::Status Prepare(const OpContext& context);
+  absl::Status Prepare(const OpContext& context, const std::vector<bool>* added);
   // The same for one call. The runs tell what a library does not have, or has no memory for: some may not need it.
   static absl::Status PrepareCall(const Node& node, const OpContext& context, absl::Span<const TBlob> in,
                                   absl::Span<const OpReqType> req, absl::Span<const TBlob> out);

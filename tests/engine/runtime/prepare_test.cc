@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <string>
@@ -190,6 +191,29 @@ TEST_F(PrepareTest, AStepFindsEverything) {
   const auto first = Run(*executor);
   EXPECT_EQ(memory_.charges, prepared) << "a kernel was made during the run";
   EXPECT_EQ(Run(*executor), first);
+}
+
+TEST_F(PrepareTest, AGradientThatIsAddedFindsItsOwnKernel) {
+  const NodeEntry y = MakeNode("dot", "y", {data_, MakeVariable("w", {{"__shape__", "(40,24)"}})});
+  const NodeEntry w = y.node->inputs[1];
+  const std::vector<NodeEntry> outputs = OrDie(BuildGradient({y}, {w}, Gradients(1)));
+  const auto executor =
+      OrDie(Executor::Compile(Graph{outputs}, {{"data", {{37, 40}, DType::kFloat32}}},
+                              {.is_train = true, .added = std::make_shared<const std::vector<bool>>(1, true)}, *lane_, memory_));
+  const int prepared = memory_.charges;
+  gluond::Run run = executor->NewRun();
+  for (size_t k = 0; k < run.inputs.size(); ++k) {
+    run.inputs[k] = OrDie(Tensor::Empty(*allocator_, executor->inputs()[k].shape, DType::kFloat32));
+    std::fill_n(run.inputs[k].data<float>(), run.inputs[k].Size(), 1.0f);
+  }
+  run.outputs[0] = OrDie(Tensor::Empty(*allocator_, executor->outputs()[0].shape, DType::kFloat32));
+  std::fill_n(run.outputs[0].data<float>(), run.outputs[0].Size(), 2.0f);
+  const Tensor sum = run.outputs[0];
+  run.output_reqs = {kAddTo};
+  const absl::Status status = executor->RunAndWait(std::move(run), nullptr);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(sum.data<float>()[0], 39.0f) << "37 rows, and 2";
+  EXPECT_EQ(memory_.charges, prepared) << "a kernel was made during the run";
 }
 
 TEST_F(PrepareTest, WhatIsKeptGoesWithTheProgram) {

@@ -260,6 +260,38 @@ TEST_F(FailedStepTest, AllMemoryIsThereBeforeTheVerdict) {
   }
 }
 
+// The same of a matrix that is larger than what a lane keeps for operators, of 32 and of 16 bits: no update asks for more.
+TEST_F(FailedStepTest, NoUpdateOfALargeParameterAsksForMemory) {
+  constexpr int64_t kRows = 3, kColumns = 300;
+  for (const OptimizerCatalog::Entry& entry : Optimizers().entries()) {
+    for (const DType type : {DType::kFloat32, DType::kFloat16}) {
+      int uses[2];
+      for (const bool finite : {false, true}) {
+        Bench bench;
+        bench.lane = *Lane::Create(Device(), {.threads = 1}, *fragile_);
+        const AttrDict dense = {{"units", "512"}, {"use_bias", "0"}, {"dtype", std::string(Name(type))}};
+        const absl::StatusOr<ModelDefinition> definition = ExpandBlock({"Dense", "", dense, {}}, {{"data", {-1, kColumns}, type}});
+        ASSERT_OK(definition.status());
+        bench.model = *Model::Create(*definition, {"test", 1, bench.lane.get(), fragile_, fragile_});
+        ASSERT_OK(Initialize(*bench.model, {{"Xavier", {}}}));
+        AttrDict attrs = {{"multi_precision", type == DType::kFloat16 ? "True" : "False"}};
+        bench.trainer = MakeTrainer(bench.model, {.loss = {}, .optimizer = {entry.name, attrs}, .skip_nonfinite = true});
+        Tensor data = MakeNoise({kRows, kColumns}, 3);
+        if (!finite) data.data<float>()[5] = std::numeric_limits<float>::infinity();
+        constexpr int kMany = 1 << 20;
+        memory_fuse.Set(kMany);
+        const absl::StatusOr<StepReport> report = TrainStep(*bench.trainer, {{"data", data}});
+        uses[finite] = memory_fuse.passed(kMany);
+        Mend();
+        ASSERT_OK(report.status());
+        EXPECT_EQ(report->skipped, finite ? 0 : 1);
+      }
+      EXPECT_EQ(uses[true], uses[false]) << entry.name << " " << Name(type);
+      EXPECT_GT(uses[false], 0);
+    }
+  }
+}
+
 TEST_F(FailedStepTest, ByAnOperatorItChangesNothing) {
   for (const Way& way : Ways()) {
     for (const GradReq req : {GradReq::kWrite, GradReq::kAdd}) {
