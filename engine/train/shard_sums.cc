@@ -61,6 +61,7 @@ absl::Status ShardSums::Begin(std::vector<Signature> items, int64_t count, Gradi
   if (!same) {
     ASSIGN_OR_RETURN(std::vector<size_t> offsets, Offsets(items));
     levels_.clear();
+    host_ = nullptr;
     items_ = std::move(items);
     offsets_ = std::move(offsets);
     MakeBuckets();
@@ -72,6 +73,11 @@ absl::Status ShardSums::Begin(std::vector<Signature> items, int64_t count, Gradi
     // Buckets have the gaps between their items.
     RETURN_IF_ERROR(lane_.driver().Zero((*level)->data(), offsets_.back(), lane_.stream()));
     levels_.push_back(*std::move(level));
+  }
+  if (host_ == nullptr && !IsOnHost()) {
+    absl::StatusOr<std::shared_ptr<Buffer>> host = host_allocator_.Allocate(offsets_.back());
+    if (!host.ok()) return Annotate(host.status(), "the host's copy of the sums of a step's shards");
+    host_ = *std::move(host);
   }
   RETURN_IF_ERROR(Annotate(ChargeRest(), "what is reserved for a step's shards"));
   for (Bucket& bucket : buckets_) bucket.missing = bucket.last - bucket.first;
@@ -99,7 +105,8 @@ GradientReducer::View ShardSums::ViewOf(const Bucket& bucket) const {
   const Signature& last = items_[bucket.last - 1];
   const size_t begin = offsets_[bucket.first];
   const size_t bytes = offsets_[bucket.last - 1] + static_cast<size_t>(last.shape.Size() * SizeOf(last.dtype)) - begin;
-  return {last.dtype, static_cast<char*>(levels_[0]->data()) + begin, static_cast<int64_t>(bytes) / SizeOf(last.dtype)};
+  const Buffer& memory = IsOnHost() ? *levels_[0] : *host_;
+  return {last.dtype, static_cast<char*>(memory.data()) + begin, static_cast<int64_t>(bytes) / SizeOf(last.dtype)};
 }
 
 void ShardSums::MakeBuckets() {
@@ -136,22 +143,45 @@ void ShardSums::Ended(size_t item) {
   const auto bucket =
       std::upper_bound(buckets_.begin(), buckets_.end(), item, [](size_t i, const Bucket& each) { return i < each.last; });
   --bucket->missing;
-  StartBuckets();
+  status_ = StartBuckets();
 }
 
-void ShardSums::StartBuckets() {
+absl::Status ShardSums::StartBuckets() {
   for (; next_bucket_ < buckets_.size() && buckets_[next_bucket_].missing == 0; ++next_bucket_) {
-    reducer_->Start(ViewOf(buckets_[next_bucket_]));
+    const GradientReducer::View view = ViewOf(buckets_[next_bucket_]);
+    if (!IsOnHost()) {
+      const char* const sums = static_cast<char*>(levels_[0]->data()) + offsets_[buckets_[next_bucket_].first];
+      const auto bytes = static_cast<size_t>(view.elements * SizeOf(view.dtype));
+      RETURN_IF_ERROR(lane_.driver().CopyToHost(view.data, sums, bytes, lane_.stream()));
+    }
+    reducer_->Start(view);
   }
+  return absl::OkStatus();
 }
 
-void ShardSums::FillWithZeros(size_t item) {
-  const Tensor sum = At(0, item);
-  if (sum.dtype() == DType::kFloat64) {
-    std::fill_n(sum.data<double>(), sum.Size(), -0.0);
+absl::Status ShardSums::PutPart(size_t item) {
+  return IsOnHost() ? absl::OkStatus() : Copy(HostCopy(item).blob(), Part(item).blob(), lane_.lanes());
+}
+
+absl::Status ShardSums::Reduced() {
+  return IsOnHost() ? absl::OkStatus()
+                    : lane_.driver().CopyFromHost(levels_[0]->data(), host_->data(), offsets_.back(), lane_.stream());
+}
+
+absl::StatusOr<Tensor> ShardSums::SumOnHost(size_t item) {
+  if (IsOnHost()) return Sum(item);
+  if (reducer_ == nullptr) RETURN_IF_ERROR(Copy(Sum(item).blob(), HostCopy(item).blob(), lane_.lanes()));
+  return HostCopy(item);
+}
+
+absl::Status ShardSums::FillWithZeros(size_t item) {
+  const Tensor zeros = IsOnHost() ? Sum(item) : HostCopy(item);
+  if (zeros.dtype() == DType::kFloat64) {
+    std::fill_n(zeros.data<double>(), zeros.Size(), -0.0);
   } else {
-    std::fill_n(sum.data<float>(), sum.Size(), -0.0F);
+    std::fill_n(zeros.data<float>(), zeros.Size(), -0.0F);
   }
+  return IsOnHost() ? absl::OkStatus() : Copy(zeros.blob(), Sum(item).blob(), lane_.lanes());
 }
 
 void ShardSums::MadeZeros() {
@@ -160,7 +190,7 @@ void ShardSums::MadeZeros() {
   const bool are_all = shard_ + 1 >= count_ && std::all_of(are_zeros_.begin(), are_zeros_.begin() + static_cast<int64_t>(level_),
                                                            [](bool is_zero) { return is_zero; });
   for (size_t i = 0; i < items_.size(); ++i) {
-    if (are_all) FillWithZeros(i);
+    if (are_all && status_.ok()) status_ = FillWithZeros(i);
     Made(i);
   }
 }

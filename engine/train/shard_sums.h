@@ -10,6 +10,7 @@
 // The memory is levels of equal layout. A shard writes the level behind the sums that wait for others. An item that is made is
 // added to those of the levels below that have as many shards. So log2(count) + 1 levels are enough. A level of zeros alone, those
 // of shards without rows, is remembered as such and costs nothing: what is added to it is copied there.
+// Levels lie on the lane's device. A GPU's buckets are copied to the host for the reducer, and back when it has finished.
 
 #ifndef ENGINE_TRAIN_SHARD_SUMS_H_
 #define ENGINE_TRAIN_SHARD_SUMS_H_
@@ -36,7 +37,8 @@ class ShardSums {
   static constexpr size_t kBucketBytes = size_t{1} << 18;
 
   // References must outlive it.
-  ShardSums(Lane& lane, Allocator& allocator) : lane_(lane), allocator_(allocator) {}
+  ShardSums(Lane& lane, Allocator& allocator, Allocator& host_allocator)
+      : lane_(lane), allocator_(allocator), host_allocator_(host_allocator) {}
 
   // The type in which tensors of `type` are added up: float32 for float types of 32 bits at most, otherwise float64.
   static DType SumType(DType type);
@@ -52,12 +54,19 @@ class ShardSums {
   absl::Status Begin(std::vector<Signature> items, int64_t count, GradientReducer* reducer);
   // Where the shard leaves the item.
   Tensor Part(size_t item) const { return At(level_, item); }
+  // Where the host may write the item, before PutPart leaves it in Part: Part itself, if that lies on the host.
+  Tensor HostPart(size_t item) const { return IsOnHost() ? Part(item) : HostCopy(item); }
+  absl::Status PutPart(size_t item);
   // The shard has left the item there. EndShard tells errors.
   void Made(size_t item);
   // The shard has no rows: its items are zeros, the ones that change no number they are added to, -0 among them.
   void MadeZeros();
   // All items of the shard are made; the next shard begins.
   absl::Status EndShard();
+  // The reducer has finished without an error: its sums go to the device.
+  absl::Status Reduced();
+  // The sum of the item on the host, after EndShard and Reduced.
+  absl::StatusOr<Tensor> SumOnHost(size_t item);
   // The sum over all shards, and, when the reducer has finished, over all processes.
   Tensor Sum(size_t item) const { return At(0, item); }
   // Whether the reducer has been handed anything since Begin.
@@ -73,23 +82,27 @@ class ShardSums {
   Tensor At(size_t level, size_t item) const {
     return Tensor(levels_[level], offsets_[item], items_[item].shape, items_[item].dtype);
   }
+  bool IsOnHost() const { return lane_.device().type == DeviceType::kCpu; }
+  Tensor HostCopy(size_t item) const { return Tensor(host_, offsets_[item], items_[item].shape, items_[item].dtype); }
   void MakeBuckets();
   GradientReducer::View ViewOf(const Bucket& bucket) const;
   // Charges what is reserved and not allocated.
   absl::Status ChargeRest();
   // Adds the shard's item up, as far as others wait for it.
   absl::Status AddUp(size_t item);
-  void FillWithZeros(size_t item);
+  absl::Status FillWithZeros(size_t item);
   // An item of the last shard is final.
   void Ended(size_t item);
-  void StartBuckets();
+  absl::Status StartBuckets();
 
   Lane& lane_;
   Allocator& allocator_;
+  Allocator& host_allocator_;
   GradientReducer* reducer_ = nullptr;
   std::vector<Signature> items_;
   std::vector<size_t> offsets_;  // By item, and the end of all.
   std::vector<std::shared_ptr<Buffer>> levels_;
+  std::shared_ptr<Buffer> host_;  // One level's items on the host, if levels lie elsewhere.
   size_t reserved_ = 0;           // Bytes, those of the levels among them.
   std::shared_ptr<Buffer> rest_;  // Charged for them beside the levels.
   int64_t count_ = 0;

@@ -143,7 +143,7 @@ class Trainer::ShardedRun {
       if (!all.defined()) continue;
       part[i] = RowsView(all, begin, rows);
       if (reinterpret_cast<uintptr_t>(part[i].data()) % kRowsAlignment == 0) continue;
-      ASSIGN_OR_RETURN(const Tensor own, OwnMemory(&parts_.shard_inputs[i], part[i].shape(), all.dtype()));
+      ASSIGN_OR_RETURN(const Tensor own, OwnMemory(&parts_.shard_inputs[i], part[i].shape(), all.dtype(), *model_.options().host_allocator));
       std::memcpy(own.data(), part[i].data(), own.bytes());
       part[i] = own;
     }
@@ -151,14 +151,22 @@ class Trainer::ShardedRun {
   }
 
   // As Reuse, but an operator that a failed run has left may still read the old memory.
-  absl::StatusOr<Tensor> OwnMemory(Tensor* kept, const Shape& shape, DType type) {
+  absl::StatusOr<Tensor> OwnMemory(Tensor* kept, const Shape& shape, DType type, Allocator& allocator) {
     if (kept->defined() && !IsOnlyHolder(kept->buffer())) *kept = Tensor();
-    return Reuse(kept, shape, type, *model_.options().allocator);
+    return Reuse(kept, shape, type, allocator);
   }
 
-  // The tensors that the graph takes.
-  std::vector<Tensor> GraphInputs(std::vector<Tensor> inputs) const {
+  // The tensors that the graph takes, on the model's device.
+  absl::StatusOr<std::vector<Tensor>> GraphInputs(std::vector<Tensor> inputs) const {
     if (trainer_.num_optional_ > 0 && !weighted_) inputs.pop_back();
+    if (lane_.device().type == DeviceType::kCpu) return inputs;
+    parts_.shard_device_inputs.resize(std::max(parts_.shard_device_inputs.size(), inputs.size()));
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (!inputs[i].defined()) continue;
+      Tensor& kept = parts_.shard_device_inputs[i];
+      RETURN_IF_ERROR(CopyInto(&kept, inputs[i], lane_.lanes(), *model_.options().allocator));
+      inputs[i] = kept;
+    }
     return inputs;
   }
 
@@ -169,10 +177,12 @@ class Trainer::ShardedRun {
       while (step_.FirstRow(s + 1) == step_.FirstRow(s)) ++s;
       CO_ASSIGN_OR_RETURN(std::vector<Tensor> inputs,
                           Rows(step_.FirstRow(s) - step_.begin(), step_.FirstRow(s + 1) - step_.FirstRow(s)));
-      CO_RETURN_IF_ERROR(co_await shard_->graph->Prepare(GraphInputs(std::move(inputs)), cancellation_));
+      CO_ASSIGN_OR_RETURN(inputs, GraphInputs(std::move(inputs)));
+      CO_RETURN_IF_ERROR(co_await shard_->graph->Prepare(std::move(inputs), cancellation_));
     } else if (HasOpenParameters()) {  // Shapes follow from those of a row.
       CO_ASSIGN_OR_RETURN(std::vector<Tensor> inputs, ZeroRow());
-      CO_RETURN_IF_ERROR(co_await shard_->graph->Prepare(GraphInputs(std::move(inputs)), cancellation_));
+      CO_ASSIGN_OR_RETURN(inputs, GraphInputs(std::move(inputs)));
+      CO_RETURN_IF_ERROR(co_await shard_->graph->Prepare(std::move(inputs), cancellation_));
     }
     std::vector<Signature> items;
     for (const size_t i : shard_->parameters) {
@@ -206,7 +216,7 @@ class Trainer::ShardedRun {
       if (!batch_.host[i].defined()) continue;
       Shape shape = batch_.host[i].shape();
       shape[0] = 1;
-      ASSIGN_OR_RETURN(row[i], Tensor::Empty(*model_.options().allocator, shape, batch_.host[i].dtype()));
+      ASSIGN_OR_RETURN(row[i], Tensor::Empty(*model_.options().host_allocator, shape, batch_.host[i].dtype()));
       std::memset(row[i].data(), 0, row[i].bytes());
     }
     return row;
@@ -221,10 +231,10 @@ class Trainer::ShardedRun {
     }
     CO_ASSIGN_OR_RETURN(const std::vector<Tensor> inputs, Rows(begin - step_.begin(), rows));
     BoundGraph::Request request;
-    request.inputs = GraphInputs(inputs);
+    CO_ASSIGN_OR_RETURN(request.inputs, GraphInputs(inputs));
     for (size_t k = 0; k < auxiliary_.size(); ++k) {
       const LiveParameter& p = model_.parameters()[auxiliary_[k]];
-      CO_ASSIGN_OR_RETURN(Tensor own, OwnMemory(&parts_.shard_auxiliary[k], p.shape, p.dtype));
+      CO_ASSIGN_OR_RETURN(Tensor own, OwnMemory(&parts_.shard_auxiliary[k], p.shape, p.dtype, *model_.options().allocator));
       CO_RETURN_IF_ERROR(Copy(p.data.blob(), own.blob(), lane_.lanes()));
       request.instead.emplace_back(auxiliary_[k], std::move(own));
     }
@@ -244,14 +254,16 @@ class Trainer::ShardedRun {
 
   // The numbers of a shard: auxiliary states times rows, then the loss, the rows, and the metrics.
   absl::Status WriteMessage(const std::vector<Tensor>& inputs, int64_t rows) {
-    const Tensor message = parts_.sums.Part(message_);
+    const Tensor message = parts_.sums.HostPart(message_);
     double* to = message.data<double>();
     std::fill_n(to, message.Size(), 0.0);
-    for (const Tensor& state : parts_.shard_auxiliary) {
+    for (const Tensor& on_device : parts_.shard_auxiliary) {
+      Tensor copy;
+      ASSIGN_OR_RETURN(const Tensor state, trainer_.OnHost(on_device, &copy));
       ConvertValues(state.data(), state.dtype(), to, DType::kFloat64, state.Size());
       for (double* const end = to + state.Size(); to < end; ++to) *to *= static_cast<double>(rows);
     }
-    const Tensor losses = shard_->graph->output(0);
+    ASSIGN_OR_RETURN(const Tensor losses, trainer_.OnHost(shard_->graph->output(0), &parts_.host_report));
     if (trainer_.options_.loss.type.empty() ? losses.Size() % rows != 0 || losses.Size() == 0 : losses.Size() != rows) {
       return absl::InvalidArgumentError(
           absl::StrCat("the loss has ", losses.Size(), " values for a shard of ", rows, " rows; want one for each row"));
@@ -259,9 +271,13 @@ class Trainer::ShardedRun {
     PutSum({std::accumulate(losses.data<double>(), losses.data<double>() + losses.Size(), 0.0), losses.Size()}, &to);
     *to++ = static_cast<double>(rows);
     const Tensor label = trainer_.num_optional_ > 0 ? inputs[inputs.size() - 2] : Tensor();
+    Tensor prediction;
+    if (!parts_.metrics.empty()) {
+      ASSIGN_OR_RETURN(prediction, trainer_.OnHost(shard_->graph->output(1), &parts_.host_prediction));
+    }
     for (const auto& [name, metric] : parts_.metrics) {
       MetricSum sum;
-      RETURN_IF_ERROR(Annotate(metric->Add(shard_->graph->output(1), label, losses, &sum), absl::StrCat("metric '", name, "'")));
+      RETURN_IF_ERROR(Annotate(metric->Add(prediction, label, losses, &sum), absl::StrCat("metric '", name, "'")));
       if (sum.parts.size() > kMostParts) {
         return absl::InvalidArgumentError(absl::StrCat("metric '", name, "' keeps ", sum.parts.size(),
                                                        " sums; a step in shards adds up at most ", kMostParts, " of a metric"));
@@ -271,7 +287,7 @@ class Trainer::ShardedRun {
       std::copy(sum.parts.begin(), sum.parts.end(), to);
       to += kMostParts;
     }
-    return absl::OkStatus();
+    return parts_.sums.PutPart(message_);
   }
 
   Task<absl::Status> Finish() {
@@ -279,12 +295,13 @@ class Trainer::ShardedRun {
     absl::Status status =
         co_await Callback<absl::Status>([this](const Callback<absl::Status>::Done& done) { reducer_->Finish(done); });
     co_await OnLane();
+    if (status.ok()) status = parts_.sums.Reduced();
     co_return status;
   }
 
   // Takes the whole batch's numbers over. Auxiliary states are drafts until the step is applied.
   absl::Status ReadMessage() {
-    const Tensor message = parts_.sums.Sum(message_);
+    ASSIGN_OR_RETURN(const Tensor message, parts_.sums.SumOnHost(message_));
     double* const states = message.data<double>();
     const double* from = states;
     for (const size_t i : auxiliary_) from += model_.parameters()[i].shape.Size();
@@ -306,7 +323,12 @@ class Trainer::ShardedRun {
     for (const size_t i : auxiliary_) {
       ASSIGN_OR_RETURN(const Tensor draft, model_.memory().Draft(i, ParameterMemory::Part::kValues, /*copied=*/false));
       for (int64_t k = 0; k < draft.Size(); ++k) sums[k] /= static_cast<double>(rows);
-      ConvertValues(sums, DType::kFloat64, draft.data(), draft.dtype(), draft.Size());
+      Tensor averages = draft;
+      if (draft.device().type != DeviceType::kCpu) {
+        ASSIGN_OR_RETURN(averages, Tensor::Empty(*model_.options().host_allocator, draft.shape(), draft.dtype()));
+      }
+      ConvertValues(sums, DType::kFloat64, averages.data(), averages.dtype(), averages.Size());
+      RETURN_IF_ERROR(Copy(averages.blob(), draft.blob(), lane_.lanes()));
       sums += draft.Size();
     }
     return absl::OkStatus();
@@ -324,7 +346,11 @@ class Trainer::ShardedRun {
     CO_RETURN_IF_ERROR(parts_.updater.MakeWritable(shard_->parameters));
     CO_RETURN_IF_ERROR(co_await graph.Run(std::move(request)));
     const size_t num_squares = WantsNorm(trainer_.options_) ? shard_->parameters.size() : 0;
-    const absl::Span<const double> squares(num_squares > 0 ? graph.output(0).data<double>() : nullptr, num_squares);
+    Tensor norms;
+    if (num_squares > 0) {
+      CO_ASSIGN_OR_RETURN(norms, trainer_.OnHost(graph.output(0), &parts_.host_report));
+    }
+    const absl::Span<const double> squares(num_squares > 0 ? norms.data<double>() : nullptr, num_squares);
     CO_ASSIGN_OR_RETURN(updates_,
                         trainer_.Decide(*update_, squares, static_cast<double>(step_.rows), std::isfinite(loss_.sum), &report_));
     CO_ASSIGN_OR_RETURN(spare_, model_.options().allocator->Allocate(Lane::kReservedScratch));

@@ -79,10 +79,6 @@ absl::Status ShardedStep::Check() const {
 }
 
 absl::Status Trainer::CheckSharded() const {
-  if (const Device device = model_->options().lane->device(); device.type != DeviceType::kCpu) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("a step in shards is computed by CPUs, but the model is on ", device.ToString(), "; define it on a CPU"));
-  }
   for (const ModelInput& input : model_->inputs()) {
     if (HasOpenBatch(input.shape)) continue;
     return absl::InvalidArgumentError(absl::StrCat("input '", Excerpt(input.name), "' has shape ", input.shape.ToString(),

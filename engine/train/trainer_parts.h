@@ -30,7 +30,7 @@ inline int64_t MessageSize(int64_t auxiliaries, size_t metrics) {
 
 struct Trainer::Parts {
   Parts(Model& model, size_t num_inputs, std::unique_ptr<Optimizer> optimizer)
-      : updater(model, std::move(optimizer)), staging(model, num_inputs), sums(*model.options().lane, *model.options().allocator) {}
+      : updater(model, std::move(optimizer)), staging(model, num_inputs), sums(*model.options().lane, *model.options().allocator, *model.options().host_allocator) {}
 
   Updater updater;
   Staging staging;
@@ -39,6 +39,7 @@ struct Trainer::Parts {
 
   ShardSums sums;
   std::vector<Tensor> shard_inputs, shard_auxiliary;  // Memory for a shard, reused.
+  std::vector<Tensor> shard_device_inputs;            // Its inputs on another device than the host.
   std::optional<absl::Status> may_shard;              // CheckSharded's, once somebody wants to know.
 
   std::unique_ptr<StepGraphs> graphs;  // Some refer to `sums`.

@@ -14,6 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/core/mutex.h"
+#include "engine/runtime/transfer.h"
 #include "engine/train/gradient_reducer.h"
 #include "engine/train/sharded_step.h"
 #include "tests/engine/train/trainer_fixture.h"
@@ -123,6 +124,8 @@ struct ShardedCase {
 
 class ShardedStepTest : public TrainerTest {
  protected:
+  std::shared_ptr<Allocator> device_memory_ = memory_;  // Of the groups' models.
+
   // Trainers that compute steps together, each with threads of its own.
   struct Group {
     std::vector<std::shared_ptr<Lane>> lanes;
@@ -136,7 +139,7 @@ class ShardedStepTest : public TrainerTest {
   std::shared_ptr<Model> MakeOne(const ShardedCase& c, Lane& lane) {
     absl::StatusOr<ModelDefinition> definition = ExpandBlock(c.net, c.inputs);
     EXPECT_OK(definition.status());
-    auto model = *Model::Create(*std::move(definition), {"test", 1, &lane, memory_, memory_});
+    auto model = *Model::Create(*std::move(definition), {"test", 1, &lane, device_memory_, memory_});
     EXPECT_OK(Initialize(*model, {{"Xavier", {}}}));
     for (const Parameter& p : model->parameters().List()) {
       if (p.auxiliary) continue;
@@ -147,7 +150,7 @@ class ShardedStepTest : public TrainerTest {
   Group MakeGroup(const ShardedCase& c, int64_t shards, size_t size, size_t spares = 0) {
     Group group{{}, {}, {}, std::make_shared<FakeReduction>(size, spares), shards, size};
     for (size_t r = 0; r < size + spares; ++r) {
-      group.lanes.push_back(*Lane::Create(Device(), {.threads = 1 + static_cast<int>(r % 2)}, *memory_));
+      group.lanes.push_back(*Lane::Create(device_memory_->device(), {.threads = 1 + static_cast<int>(r % 2)}, *device_memory_));
       group.models.push_back(MakeOne(c, *group.lanes.back()));
       group.trainers.push_back(MakeTrainer(group.models.back(), c.options));
     }
@@ -204,13 +207,21 @@ class ShardedStepTest : public TrainerTest {
     for (const MetricValue& metric : report.metrics) absl::StrAppend(&text, " ", metric.name, " ", Bits(metric.value));
     return text + "\n";
   }
+  // The bytes of a tensor of the trainer's model, which may lie on a GPU.
+  static std::string BytesOf(const Trainer& trainer, const Tensor& tensor) {
+    if (tensor.device().type == DeviceType::kCpu) return Bytes(tensor);
+    const ModelOptions& options = trainer.model()->options();
+    const absl::StatusOr<Tensor> copy = CopyTo(tensor, options.lane->lanes(), *options.host_allocator);
+    EXPECT_OK(copy.status());
+    return Bytes(*copy);
+  }
   // All that a step changes.
   static std::string StateOf(Trainer& trainer, bool sums) {
     const States states = SnapshotOf(trainer);
     std::string text = absl::StrCat("step ", states.second.step, ", random ", states.first.random.runs, "\n");
     for (const auto& [name, updates] : states.second.updates) absl::StrAppend(&text, name, " ", updates, "\n");
     for (const NamedTensors* tensors : {&states.first.parameters, &states.second.states}) {
-      for (const auto& [name, tensor] : *tensors) absl::StrAppend(&text, name, ": ", Bytes(tensor), "\n");
+      for (const auto& [name, tensor] : *tensors) absl::StrAppend(&text, name, ": ", BytesOf(trainer, tensor), "\n");
     }
     if (!sums) return text;
     const absl::StatusOr<NamedTensors> gradients = Gradients(*trainer.model());
