@@ -143,7 +143,8 @@ class Trainer::ShardedRun {
       if (!all.defined()) continue;
       part[i] = RowsView(all, begin, rows);
       if (reinterpret_cast<uintptr_t>(part[i].data()) % kRowsAlignment == 0) continue;
-      ASSIGN_OR_RETURN(const Tensor own, OwnMemory(&parts_.shard_inputs[i], part[i].shape(), all.dtype(), *model_.options().host_allocator));
+      ASSIGN_OR_RETURN(const Tensor own,
+                       OwnMemory(&parts_.shard_inputs[i], part[i].shape(), all.dtype(), *model_.options().host_allocator));
       std::memcpy(own.data(), part[i].data(), own.bytes());
       part[i] = own;
     }

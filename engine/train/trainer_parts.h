@@ -30,7 +30,9 @@ inline int64_t MessageSize(int64_t auxiliaries, size_t metrics) {
 
 struct Trainer::Parts {
   Parts(Model& model, size_t num_inputs, std::unique_ptr<Optimizer> optimizer)
-      : updater(model, std::move(optimizer)), staging(model, num_inputs), sums(*model.options().lane, *model.options().allocator, *model.options().host_allocator) {}
+      : updater(model, std::move(optimizer)),
+        staging(model, num_inputs),
+        sums(*model.options().lane, *model.options().allocator, *model.options().host_allocator) {}
 
   Updater updater;
   Staging staging;

@@ -13,7 +13,9 @@ class ShardedOnGpuTest : public ShardedStepTest, public testing::WithParamInterf
   static void SetUpTestSuite() {
     ASSERT_EQ(server::LoadCudaPlugin("tests/gpu/emulated/libgluond_cuda_emulated.so"), absl::OkStatus());
   }
-  ShardedOnGpuTest() { device_memory_ = *DeviceAllocator::Create({DeviceType::kGpu, 0}, std::make_shared<Budget>("gpu:0", int64_t{1} << 30, "--none")); }
+  ShardedOnGpuTest() {
+    device_memory_ = *DeviceAllocator::Create({DeviceType::kGpu, 0}, std::make_shared<Budget>("gpu:0", int64_t{1} << 30, "--none"));
+  }
 };
 
 TEST_P(ShardedOnGpuTest, EqualBitsForEveryNumberOfProcesses) {
