@@ -97,23 +97,25 @@ GroupLeader::Deeds GroupLeader::Tick(Time now) {
   waits_for_tick_ = false;
   std::erase_if(losses_, [&](const auto& each) {
     const Loss& loss = each.second;
-    return now - std::max(loss.last, loss.out_until) > (loss.strikes > 0 ? kPatience : 1) * options_.timeout;
+    // A process that comes back and answers nothing again has had its patience by then.
+    return now - std::max(loss.last, loss.out_until) > (loss.strikes > 0 ? 2 * kPatience : 1) * options_.timeout;
   });
-  std::vector<std::pair<MemberId, absl::Status>> lost;
+  std::vector<std::pair<MemberId, absl::Status>> lost, silent;
   for (const auto& [member, seat] : seats_) {
     if (member == kOwn) continue;
     deeds_.emplace_back(Send{member, Heartbeat()});
-    const bool computes = IsRank(seat) && phase_ == Phase::kComputing;
+    const bool computes = IsRank(seat) && phase_ == Phase::kComputing && seats_.at(kOwn).owes;
     if (now - seat.heard > options_.timeout) {
       lost.emplace_back(member, absl::UnavailableError(absl::StrCat("the leader has heard nothing for ", options_.timeout.count(),
                                                                     " ms (--group_timeout); join again")));
     } else if (seat.owes && !computes && now - seat.asked > kPatience * options_.timeout) {
-      lost.emplace_back(member,
-                        absl::UnavailableError(absl::StrCat("the member has not answered for ", kPatience, " times ",
-                                                            options_.timeout.count(), " ms (--group_timeout); join again")));
+      silent.emplace_back(member,
+                          absl::UnavailableError(absl::StrCat("the member has not answered for ", kPatience, " times ",
+                                                              options_.timeout.count(), " ms (--group_timeout); join again")));
     }
   }
   for (auto& [member, status] : lost) Part(member, std::move(status), now);
+  for (auto& [member, status] : silent) Strike(member, std::move(status), kPatience * options_.timeout, now);
   return Advance(now);
 }
 
@@ -131,7 +133,7 @@ absl::Status GroupLeader::On(MemberId member, const FromMember::Hello& hello, Ti
   const auto loss = losses_.find(hello.process);
   if (loss != losses_.end() && now < loss->second.out_until) {
     const auto wait = std::chrono::duration_cast<std::chrono::milliseconds>(loss->second.out_until - now);
-    const std::string why = loss->second.strikes > 0 ? "no ring has formed with this process"
+    const std::string why = loss->second.strikes > 0 ? "the others have waited in vain for this process"
                                                      : absl::StrCat("this process was lost twice within ", options_.timeout.count(),
                                                                     " ms (--group_timeout)");
     return absl::UnavailableError(absl::StrCat(why, "; join again after ", wait.count(), " ms"));
@@ -159,12 +161,23 @@ absl::Status GroupLeader::On(MemberId member, const Standing& standing, Time) {
   seat.owes = false;
   seat.standing = standing;
   if (seat.place == Seat::Place::kPreparing) {
-    seat.place = Seat::Place::kWaiting;
-    has_changed_ = true;
+    Admit();
   } else if (member == kOwn && phase_ == Phase::kApplying) {
     Finish(absl::OkStatus());
+    lost_forming_ = 0;
+    held_back_ = std::max<int64_t>(held_back_ - 1, 0);
+    Admit();
   }
   return absl::OkStatus();
+}
+
+void GroupLeader::Admit() {
+  if (held_back_ > 0 && present() >= options_.min) return;
+  for (auto& [member, seat] : seats_) {
+    if (seat.place != Seat::Place::kPreparing || seat.owes) continue;
+    seat.place = Seat::Place::kWaiting;
+    has_changed_ = true;
+  }
 }
 
 absl::Status GroupLeader::On(MemberId member, const FromMember::Ready& ready, Time) {
@@ -182,7 +195,13 @@ absl::Status GroupLeader::On(MemberId member, const FromMember::Computed& comput
   if (!computed.status.ok() && command_ == CommandState::kSent) Finish(computed.status);
   if (timing == Timing::kLate) return absl::OkStatus();
   seat.owes = false;
-  if (!computed.status.ok()) EndGeneration(now);
+  if (!computed.status.ok()) {
+    EndGeneration(now);
+  } else if (member == kOwn) {
+    for (auto& [other, rank] : seats_) {
+      if (IsRank(rank) && rank.owes) rank.asked = now;
+    }
+  }
   return absl::OkStatus();
 }
 
@@ -198,10 +217,9 @@ absl::Status GroupLeader::On(MemberId member, const FromMember::Broken& broken, 
 }
 
 void GroupLeader::Unformed(MemberId member, const FromMember::Broken& broken, Time now) {
-  ++unformed_;
+  if (++unformed_ == 1) accused_.clear();
   why_unformed_ = broken.text;
   deeds_.emplace_back(Warn{absl::StrCat("no ring has formed: member ", member, ": ", broken.text), /*differs=*/false});
-  if (unformed_ < kMostUnformed) return;
   // The ranks' order is that of the ids. Where nobody says who it is, the last one that came is suspected: it went without.
   MemberId suspect = kOwn, last = kOwn;
   int64_t rank = 0;
@@ -210,12 +228,24 @@ void GroupLeader::Unformed(MemberId member, const FromMember::Broken& broken, Ti
     if (rank++ == broken.rank) suspect = id;
     last = id;
   }
-  if (suspect == kOwn) suspect = last;
+  const bool is_named = suspect != kOwn;
+  if (!is_named) suspect = last;
   if (suspect == kOwn) return;
-  Loss& loss = losses_[seats_.at(suspect).process];
+  std::set<uint64_t>& tellers = accused_[seats_.at(suspect).process];
+  tellers.insert(seats_.at(member).process);
+  if (unformed_ < kMostUnformed) return;
+  const absl::Status status = absl::FailedPreconditionError(absl::StrCat("no ring forms with this member: ", broken.text));
+  // Nobody else has said so of the other one: who tells may be the cause.
+  const bool is_doubtful = is_named && tellers.size() == 1 && member != suspect && member != kOwn;
+  Strike(suspect, status, options_.timeout, now);
+  if (is_doubtful) Strike(member, status, options_.timeout, now);
+}
+
+void GroupLeader::Strike(MemberId member, absl::Status status, Clock::duration pause, Time now) {
+  Loss& loss = losses_[seats_.at(member).process];
   const int strikes = std::min(loss.strikes + 1, 5);
-  Part(suspect, absl::FailedPreconditionError(absl::StrCat("no ring forms with this member: ", broken.text)), now);
-  loss = {.last = now, .out_until = now + (1 << strikes) * options_.timeout, .strikes = strikes};
+  Part(member, std::move(status), now);
+  loss = {.last = now, .out_until = now + (1 << strikes) * pause, .strikes = strikes};
 }
 
 absl::Status GroupLeader::On(MemberId, const FromMember::Failed& failed, Time) { return failed.status; }
@@ -381,6 +411,13 @@ void GroupLeader::Remove(MemberId member, Time now) {
     if (!is_first && now - loss.last < options_.timeout) loss.out_until = std::max(loss.out_until, now + options_.timeout);
     loss.last = now;
   }
+  if (IsRank(seat) && phase_ == Phase::kForming && ++lost_forming_ >= kMostUnformed) {
+    lost_forming_ = 0;
+    if (now - last_held_back_ > kPatience * options_.timeout) times_held_back_ = 0;
+    last_held_back_ = now;
+    held_back_ = int64_t{1} << std::min(times_held_back_++, 10);
+  }
+  Admit();  // Newcomers may be wanted now.
   if (!IsRank(seat)) return;
   has_changed_ = true;
   if (phase_ == Phase::kForming || phase_ == Phase::kComputing) EndGeneration(now);

@@ -21,6 +21,7 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <variant>
@@ -40,10 +41,11 @@ class GroupLeader {
   using MemberId = int64_t;             // One for each Join: a process that joins again is another member.
   static constexpr MemberId kOwn = 0;   // The leader's own, which joins first.
   static constexpr int64_t kMost = 64;  // Processes of a group.
-  // A member that says that it is there and answers nothing is lost after so many timeouts. Steps are no such question: an operator
-  // may take its time.
+  // A member that says that it is there and answers nothing is lost after so many timeouts. A step is no such question before the
+  // leader's own process has computed it: an operator may take its time.
   static constexpr int kPatience = 30;
-  // After so many rings in a row that did not form, a member is left out that is thought to be the cause.
+  // After so many rings in a row that did not form, a member is left out that is thought to be the cause. After so many members that
+  // were lost in a row while rings formed, newcomers wait until commands have been applied without them.
   static constexpr int kMostUnformed = 3;
 
   struct Options {
@@ -139,7 +141,7 @@ class GroupLeader {
   struct Loss {
     Time last;
     Time out_until = {};  // No Join of the process is taken before.
-    int strikes = 0;      // Rings that are thought not to have formed because of it.
+    int strikes = 0;      // Times that the others had to wait because of it.
   };
 
   explicit GroupLeader(Options options) : options_(std::move(options)) {}
@@ -162,6 +164,10 @@ class GroupLeader {
   void SendStates(Time now);
   // A ring has not formed: `broken` says why.
   void Unformed(MemberId member, const FromMember::Broken& broken, Time now);
+  // The member leaves, and comes back after `pause`, which doubles from one time to the next.
+  void Strike(MemberId member, absl::Status status, Clock::duration pause, Time now);
+  // Lets newcomers in that are prepared, unless they are held back.
+  void Admit();
   // Stops the training if most processes have one state, and the leader another.
   void CheckOwn();
   void BeginForming(Time now);
@@ -183,9 +189,14 @@ class GroupLeader {
   bool waits_for_tick_ = false;
   int unformed_ = 0;
   std::string why_unformed_;
-  absl::Status stopped_;  // Why no command runs any more.
-  Time paused_;           // Since when.
-  Deeds deeds_;           // The event's.
+  std::map<uint64_t, std::set<uint64_t>> accused_;  // Who was said, and by whom, to keep these rings from forming. By process.
+  int lost_forming_ = 0;                            // Members that were lost in a row while rings formed.
+  int64_t held_back_ = 0;                           // Commands without newcomers that are still to be applied,
+  int times_held_back_ = 0;                         // which are the more, the more often newcomers were held back
+  Time last_held_back_;                             // lately.
+  absl::Status stopped_;                            // Why no command runs any more.
+  Time paused_;                                     // Since when.
+  Deeds deeds_;                                     // The event's.
 };
 
 }  // namespace gluond::server

@@ -11,6 +11,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "engine/core/start_thread.h"
 #include "engine/core/status_macros.h"
 
 namespace gluond::server {
@@ -88,7 +89,9 @@ absl::StatusOr<std::unique_ptr<Ring>> Ring::Form(Options options, std::unique_pt
   }
   std::unique_ptr<Ring> ring(new Ring(std::move(options), std::move(transport), std::move(rendezvous)));
   ring->Add([ring = ring.get()] { return ring->Connect(); }, std::move(formed));
-  ring->thread_ = std::thread([ring = ring.get()] { ring->Run(); });
+  if (!TryToStart(&ring->thread_, [ring = ring.get()] { ring->Run(); })) {
+    return Unavailable("Ring: this process has all threads that it may have (ulimit -u, pids.max)");
+  }
   return ring;
 }
 
@@ -99,7 +102,7 @@ Ring::~Ring() {
     ends_ = true;
   }
   changed_.NotifyAll();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 void Ring::Add(std::function<absl::Status()> run, Done done) {

@@ -78,6 +78,18 @@ class GroupLeaderTest : public testing::Test {
     }
     for (GroupLeader::MemberId member = 0; member <= members; ++member) Hear(member, At(number, crc));
   }
+  // All say for so long that they are there, and nothing else. The deeds of the last Tick.
+  Texts Beat(int timeouts) {
+    Texts texts;
+    for (int i = 0; i < timeouts; ++i) {
+      now_ += 10s;
+      for (const auto& [member, seat] : std::map(leader_.seats())) {
+        if (member != kOwn) Hear(member, Heartbeat());
+      }
+      texts = Do(leader_.Tick(now_));
+    }
+    return texts;
+  }
   template <class Deed>
   const Deed& Last() const {
     return std::get<Deed>(last_.back());
@@ -177,10 +189,10 @@ TEST_F(GroupLeaderTest, ARingThatDoesNotFormIsTriedAgainLater) {
 
 TEST_F(GroupLeaderTest, AMemberWithWhichNoRingFormsIsLeftOut) {
   // Rings form no more. Returns the deeds of the last failure.
-  const auto fail = [this](GroupLeader::MemberId speaker, std::optional<int64_t> rank) {
+  const auto fail = [this](std::vector<GroupLeader::MemberId> speakers, std::optional<int64_t> rank) {
     Texts texts;
-    for (int i = 0; i < GroupLeader::kMostUnformed; ++i) {
-      texts = Hear(speaker, FromMember::Broken{leader_.generation(), "there is no way to rank 1", rank});
+    for (size_t i = 0; i < GroupLeader::kMostUnformed; ++i) {
+      texts = Hear(speakers[i % speakers.size()], FromMember::Broken{leader_.generation(), "there is no way to rank 1", rank});
       for (const auto& [member, seat] : std::map(leader_.seats())) {
         if (seat.owes) Hear(member, At(0));
       }
@@ -193,16 +205,84 @@ TEST_F(GroupLeaderTest, AMemberWithWhichNoRingFormsIsLeftOut) {
   };
   for (GroupLeader::MemberId member = 0; member <= 3; ++member) Hello(member);
   for (GroupLeader::MemberId member = 3; member >= 0; --member) Hear(member, At(0));
-  EXPECT_EQ(fail(2, 1), Texts({"to 0: End", "to 1: End", "to 2: End", "to 3: End", "warn", "close 1: FAILED_PRECONDITION"}))
+  EXPECT_EQ(fail({2, 3}, 1), Texts({"to 0: End", "to 1: End", "to 2: End", "to 3: End", "warn", "close 1: FAILED_PRECONDITION"}))
       << "the rank that others name";
   EXPECT_EQ(leader_.unformed(), 0) << "without it there is another try";
   EXPECT_EQ(Hello(1), Texts({"close 1: UNAVAILABLE"})) << "not again at once";
-  EXPECT_EQ(fail(2, std::nullopt), Texts({"to 0: End", "to 2: End", "to 3: End", "warn", "close 3: FAILED_PRECONDITION"}))
+  EXPECT_EQ(fail({2}, std::nullopt), Texts({"to 0: End", "to 2: End", "to 3: End", "warn", "close 3: FAILED_PRECONDITION"}))
       << "the last one that came, where nobody is named";
-  EXPECT_EQ(fail(2, 0), Texts({"to 0: End", "to 2: End", "warn", "close 2: FAILED_PRECONDITION"})) << "the leader leads";
+  EXPECT_EQ(fail({2}, 0), Texts({"to 0: End", "to 2: End", "warn", "close 2: FAILED_PRECONDITION"})) << "the leader leads";
   EXPECT_EQ(leader_.seats().size(), 1u);
   now_ += 40s;
-  EXPECT_EQ(Hello(1), Texts({"to 1: Prepare"}));
+  for (const GroupLeader::MemberId member : {1, 2, 3}) EXPECT_EQ(Hello(member), Texts({absl::StrCat("to ", member, ": Prepare")}));
+  for (const GroupLeader::MemberId member : {1, 2, 3}) Hear(member, At(0));
+  Hear(kOwn, FromMember::Ready{leader_.generation()});
+  Hear(kOwn, At(0));
+  EXPECT_EQ(fail({3}, 1), Texts({"to 0: End", "to 1: End", "to 2: End", "to 3: End", "warn", "close 1: FAILED_PRECONDITION",
+                                 "close 3: FAILED_PRECONDITION"}))
+      << "one that nobody else names, and the one that names it";
+}
+
+TEST_F(GroupLeaderTest, AMemberThatAnswersNothingStaysAwayTheLongerTheMoreOften) {
+  Form(1);
+  int pause = GroupLeader::kPatience;
+  for (int times = 0; times < 3; ++times) {
+    EXPECT_EQ(Hello(2), Texts({"to 2: Prepare"})) << times;
+    Beat(GroupLeader::kPatience + 1);
+    EXPECT_FALSE(leader_.seats().contains(2)) << times;
+    pause *= 2;
+    Beat(pause - 1);
+    EXPECT_EQ(Hello(2), Texts({"close 2: UNAVAILABLE"})) << times;
+    Beat(1);
+  }
+}
+
+TEST_F(GroupLeaderTest, NewcomersWaitWhereRingsAreLostToThem) {
+  Form(1);
+  Step(1, 1);
+  GroupLeader::MemberId next = 10;
+  // A newcomer that goes when the ring forms. False: it is not let in.
+  const auto flap = [&] {
+    const GroupLeader::MemberId member = next++;
+    Hello(member);
+    Hear(member, At(1));
+    for (const auto& [each, seat] : std::map(leader_.seats())) {
+      if (seat.owes && seat.place != GroupLeader::Seat::Place::kRank) Hear(each, At(1));
+    }
+    const bool is_in = leader_.phase() == GroupLeader::Phase::kForming;
+    Do(leader_.Lost(member, now_));
+    for (const auto& [each, seat] : std::map(leader_.seats())) {
+      if (seat.owes) Hear(each, At(1));
+    }
+    for (const GroupLeader::MemberId each : {0, 1}) Hear(each, FromMember::Ready{leader_.generation()});
+    return is_in;
+  };
+  for (int i = 0; i < GroupLeader::kMostUnformed; ++i) EXPECT_TRUE(flap()) << i;
+  EXPECT_FALSE(flap());
+  EXPECT_EQ(leader_.phase(), GroupLeader::Phase::kFormed) << "the others can go on";
+  Hello(5);
+  EXPECT_EQ(Hear(5, At(1)), Texts()) << "an honest newcomer waits, too";
+  Step(2, 1);
+  EXPECT_EQ(leader_.seats().at(5).place, GroupLeader::Seat::Place::kWaiting) << "until a command is applied";
+}
+
+TEST_F(GroupLeaderTest, NewcomersDoNotWaitWhereTheyAreNeeded) {
+  Form(1);
+  GroupLeader::MemberId next = 10;
+  for (int i = 0; i < GroupLeader::kMostUnformed; ++i) {
+    const GroupLeader::MemberId member = next++;
+    Hello(member);
+    Hear(member, At(0));
+    for (const GroupLeader::MemberId each : {0, 1}) Hear(each, At(0));
+    Do(leader_.Lost(member, now_));
+    for (const GroupLeader::MemberId each : {0, 1}) Hear(each, At(0));
+    for (const GroupLeader::MemberId each : {0, 1}) Hear(each, FromMember::Ready{leader_.generation()});
+  }
+  Hello(5);
+  Hear(5, At(0));
+  EXPECT_EQ(leader_.seats().at(5).place, GroupLeader::Seat::Place::kPreparing);
+  Do(leader_.Lost(1, now_));  // Two are needed.
+  EXPECT_NE(leader_.seats().at(5).place, GroupLeader::Seat::Place::kPreparing);
 }
 
 TEST_F(GroupLeaderTest, AMemberThatCannotGoOnSaysWhy) {
@@ -240,28 +320,20 @@ TEST_F(GroupLeaderTest, ASilentMemberIsLost) {
       << "a long step alone is no silence";
 }
 
-TEST_F(GroupLeaderTest, AMemberThatIsThereAndNeverAnswersIsLostButForASteps) {
+TEST_F(GroupLeaderTest, AMemberThatIsThereAndNeverAnswersIsLost) {
   Form(2);
   Do(leader_.Run(now_));
-  for (const GroupLeader::MemberId member : {kOwn, GroupLeader::MemberId{1}})
-    Hear(member, FromMember::Computed{1, absl::OkStatus()});
-  // Everybody beats for so long. The texts of the last Tick.
-  const auto wait = [this](int timeouts) {
-    Texts texts;
-    for (int i = 0; i < timeouts; ++i) {
-      now_ += 10s;
-      for (const GroupLeader::MemberId member : {1, 2}) Hear(member, Heartbeat());
-      texts = Do(leader_.Tick(now_));
-    }
-    return texts;
-  };
-  EXPECT_EQ(wait(2 * GroupLeader::kPatience), Texts({"to 1: Heartbeat", "to 2: Heartbeat"})) << "an operator may take its time";
+  Hear(1, FromMember::Computed{1, absl::OkStatus()});
+  EXPECT_EQ(Beat(2 * GroupLeader::kPatience), Texts({"to 1: Heartbeat", "to 2: Heartbeat"})) << "an operator may take its time";
+  Hear(kOwn, FromMember::Computed{1, absl::OkStatus()});
+  EXPECT_EQ(Beat(GroupLeader::kPatience), Texts({"to 1: Heartbeat", "to 2: Heartbeat"})) << "and so much more than the leader's";
+  EXPECT_EQ(Beat(1), Texts({"to 1: Heartbeat", "to 2: Heartbeat", "close 2: UNAVAILABLE", "to 0: End", "to 1: End"}));
   Do(leader_.Lost(1, now_));
   Hello(1);
+  Hello(3);
   Hear(kOwn, At(0));
-  EXPECT_EQ(wait(GroupLeader::kPatience), Texts({"to 1: Heartbeat", "to 2: Heartbeat"}));
-  EXPECT_EQ(wait(1), Texts({"to 1: Heartbeat", "to 2: Heartbeat", "close 1: UNAVAILABLE", "close 2: UNAVAILABLE",
-                            "answer: UNAVAILABLE", "to 0: Form 2 rank 0 of 1+0"}));
+  EXPECT_EQ(Beat(GroupLeader::kPatience), Texts({"to 1: Heartbeat", "to 3: Heartbeat"}));
+  EXPECT_EQ(Beat(1), Texts({"to 1: Heartbeat", "to 3: Heartbeat", "close 1: UNAVAILABLE", "close 3: UNAVAILABLE"}));
 }
 
 TEST_F(GroupLeaderTest, AProcessThatFlapsIsKeptOutForATimeout) {
