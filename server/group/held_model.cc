@@ -61,21 +61,32 @@ uint32_t AddTensors(const NamedTensors& tensors, uint32_t crc) {
   return crc;
 }
 
+uint32_t ChecksumOf(const HeldModel& model) {
+  uint32_t crc = Add(model.name, 0);
+  crc = AddTensors(model.checkpoint.model.parameters, crc);
+  crc = AddTensors(model.sums, crc);
+  crc = AddNumber(model.checkpoint.model.random.seed, crc);
+  crc = AddNumber(model.checkpoint.model.random.runs, crc);
+  if (!model.checkpoint.trainer.has_value()) return crc;
+  const TrainerState& trainer = *model.checkpoint.trainer;
+  crc = AddNumber(trainer.step, crc);
+  for (const auto& [parameter, updates] : trainer.updates) crc = AddNumber(updates, Add(parameter, crc));
+  return AddTensors(trainer.states, crc);
+}
+
 }  // namespace
 
-uint32_t Checksum(const HeldModels& models) {
+uint32_t Checksums::Of(const HeldModels& models) {
+  MutexLock lock(mu_);
+  std::erase_if(known_, [](const auto& known) { return known.second.hosted.expired(); });
   uint32_t crc = 0;
   for (const HeldModel& model : models) {
-    crc = Add(model.name, crc);
-    crc = AddTensors(model.checkpoint.model.parameters, crc);
-    crc = AddTensors(model.sums, crc);
-    crc = AddNumber(model.checkpoint.model.random.seed, crc);
-    crc = AddNumber(model.checkpoint.model.random.runs, crc);
-    if (!model.checkpoint.trainer.has_value()) continue;
-    const TrainerState& trainer = *model.checkpoint.trainer;
-    crc = AddNumber(trainer.step, crc);
-    for (const auto& [parameter, updates] : trainer.updates) crc = AddNumber(updates, Add(parameter, crc));
-    crc = AddTensors(trainer.states, crc);
+    Known& known = known_[model.name];
+    const uint64_t runs = model.checkpoint.model.random.runs;
+    const bool is_same = known.hosted.lock() == model.hosted && known.edits == model.edits && known.runs == runs;
+    // What was changed while it was held may have either's number.
+    if (!is_same) known = {model.was_edited ? nullptr : model.hosted, model.edits, runs, ChecksumOf(model)};
+    crc = AddNumber(known.crc, crc);
   }
   return crc;
 }

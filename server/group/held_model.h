@@ -39,9 +39,23 @@ struct HeldModel {
 };
 using HeldModels = std::vector<HeldModel>;  // By name.
 
-// A checksum of all values, states and counters that steps depend on, but the learning rate: each step brings that along. Takes as
-// long as reading them.
-uint32_t Checksum(const HeldModels& models);
+// Checksums of held models. A model is read again when it has changed. Thread-safe.
+class Checksums {
+ public:
+  // Of all values, states and counters that steps depend on, but the learning rate: each step brings that along.
+  uint32_t Of(const HeldModels& models);
+
+ private:
+  struct Known {
+    std::weak_ptr<HostedModel> hosted;
+    uint64_t edits = 0;  // A leader's model changes by these,
+    uint64_t runs = 0;   // and a member's by steps.
+    uint32_t crc = 0;
+  };
+
+  Mutex mu_;
+  std::map<std::string, Known> known_ ABSL_GUARDED_BY(mu_);
+};
 
 // The models of the group that this server leads, and how far its members know them. Not thread-safe.
 class KnownModels {

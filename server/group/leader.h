@@ -189,7 +189,7 @@ class GroupLeader {
   bool waits_for_tick_ = false;
   int unformed_ = 0;
   std::string why_unformed_;
-  std::map<uint64_t, std::set<uint64_t>> accused_;  // Who was said, and by whom, to keep these rings from forming. By process.
+  std::map<uint64_t, std::set<uint64_t>> accused_;  // The tellers, by the process that they say keeps these rings from forming.
   int lost_forming_ = 0;                            // Members that were lost in a row while rings formed.
   int64_t held_back_ = 0;                           // Commands without newcomers that are still to be applied,
   int times_held_back_ = 0;                         // which are the more, the more often newcomers were held back

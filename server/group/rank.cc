@@ -37,8 +37,8 @@ void GroupRank::TellStanding(NamedModels models, bool is_all) {
             if (parts_.has_changed == nullptr && !model.status.ok()) return Do(member_.Failed(model.status));
           }
           if (parts_.has_changed != nullptr && parts_.has_changed(*shared, is_all)) member_.Changed();
-          dispatch.Run(Weight::kHeavy, [this, is_all, loop, shared] {
-            const uint32_t crc = Checksum(*shared);
+          dispatch.Run(Weight::kHeavy, [this, is_all, loop, shared, checksums = checksums_] {
+            const uint32_t crc = checksums->Of(*shared);
             // Members are sent the state of a leader without a ring. A hold that nobody needs costs a copy at the next step.
             const bool keeps = is_all && parts_.has_changed != nullptr;
             if (!keeps) shared->clear();

@@ -123,6 +123,7 @@ class GroupRank {
   const std::chrono::milliseconds timeout_;
   GroupMember member_;
   HeldModels held_;
+  const std::shared_ptr<Checksums> checksums_ = std::make_shared<Checksums>();
   std::shared_ptr<Holding> holding_;  // The last one,
   Clock::time_point held_since_;      // and its beginning.
 
