@@ -84,7 +84,7 @@ uint32_t Checksums::Of(const HeldModels& models) {
     Known& known = known_[model.name];
     const uint64_t runs = model.checkpoint.model.random.runs;
     const bool is_same = known.hosted.lock() == model.hosted && known.edits == model.edits && known.runs == runs;
-    // What was changed while it was held may have either's number.
+    // A model that was changed while it was held may have either's number.
     if (!is_same) known = {model.was_edited ? nullptr : model.hosted, model.edits, runs, ChecksumOf(model)};
     crc = AddNumber(known.crc, crc);
   }
