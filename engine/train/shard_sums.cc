@@ -34,23 +34,32 @@ absl::StatusOr<int64_t> ShardSums::Bytes(absl::Span<const Signature> items, int6
   return static_cast<int64_t>(offsets.back() * LevelsFor(count));
 }
 
-absl::Status ShardSums::Reserve(int64_t bytes, int64_t at_first) {
-  const auto all = static_cast<size_t>(bytes + at_first);
+absl::Status ShardSums::Reserve(const Needs& needs) {
+  const int64_t on_host = IsOnHost() ? 0 : needs.level + needs.reducer;
+  const auto all = static_cast<size_t>(needs.sums + needs.at_first + (IsOnHost() ? needs.reducer : 0));
   absl::StatusOr<std::shared_ptr<Buffer>> charged = allocator_.Charge(all);
   if (!charged.ok()) {
     RETURN_IF_ERROR(allocator_.Allocate(all).status());  // Ends idle executors, which Charge does not.
     charged = allocator_.Charge(all);
   }
   RETURN_IF_ERROR(charged.status());
+  if (on_host > 0) {
+    ASSIGN_OR_RETURN(rest_on_host_, host_allocator_.Charge(static_cast<size_t>(on_host)));
+  }
   rest_ = *std::move(charged);
-  reserved_ = static_cast<size_t>(bytes);
+  reserved_ = all - static_cast<size_t>(needs.at_first);
+  reserved_on_host_ = static_cast<size_t>(on_host);
   return absl::OkStatus();
 }
 
 absl::Status ShardSums::ChargeRest() {
   const size_t allocated = levels_.size() * offsets_.back();
-  if (rest_ != nullptr || reserved_ <= allocated) return absl::OkStatus();
-  ASSIGN_OR_RETURN(rest_, allocator_.Charge(reserved_ - allocated));
+  if (rest_ == nullptr && reserved_ > allocated) {
+    ASSIGN_OR_RETURN(rest_, allocator_.Charge(reserved_ - allocated));
+  }
+  if (rest_on_host_ == nullptr && reserved_on_host_ > offsets_.back()) {
+    ASSIGN_OR_RETURN(rest_on_host_, host_allocator_.Charge(reserved_on_host_ - offsets_.back()));
+  }
   return absl::OkStatus();
 }
 
@@ -75,6 +84,7 @@ absl::Status ShardSums::Begin(std::vector<Signature> items, int64_t count, Gradi
     levels_.push_back(*std::move(level));
   }
   if (host_ == nullptr && !IsOnHost()) {
+    rest_on_host_ = nullptr;
     absl::StatusOr<std::shared_ptr<Buffer>> host = host_allocator_.Allocate(offsets_.back());
     if (!host.ok()) return Annotate(host.status(), "the host's copy of the sums of a step's shards");
     host_ = *std::move(host);

@@ -45,9 +45,15 @@ class ShardSums {
   // The bytes of the memory for `count` shards. INVALID_ARGUMENT: a shape is unknown, or huge.
   static absl::StatusOr<int64_t> Bytes(absl::Span<const Signature> items, int64_t count);
 
-  // Charges so many bytes until the end of this; Begin allocates its memory within them. `at_first`: bytes that have to be there,
-  // too, and are charged up to the first Begin alone. Before others have this. RESOURCE_EXHAUSTED: there are not so many.
-  absl::Status Reserve(int64_t bytes, int64_t at_first);
+  // What steps will take.
+  struct Needs {
+    int64_t sums = 0;      // Bytes on the lane's device, within which Begin allocates its levels.
+    int64_t at_first = 0;  // Bytes that have to be there, too, and are charged up to the first Begin alone.
+    int64_t level = 0;     // The host's copy of one level, where levels lie elsewhere.
+    int64_t reducer = 0;   // The reducer's own bytes, on the host.
+  };
+  // Charges this until the end. Before others have this. RESOURCE_EXHAUSTED: there is not so much.
+  absl::Status Reserve(const Needs& needs);
   // Begins with the first of `count` shards, a power of two; 0: one of zeros stands for them. Memory stays from step to step while
   // items and count do. The last item is a bucket of its own. `reducer` may be null; it is told the buckets. RESOURCE_EXHAUSTED: no
   // memory.
@@ -105,6 +111,8 @@ class ShardSums {
   std::shared_ptr<Buffer> host_;  // One level's items on the host, if levels lie elsewhere.
   size_t reserved_ = 0;           // Bytes, those of the levels among them.
   std::shared_ptr<Buffer> rest_;  // Charged for them beside the levels.
+  size_t reserved_on_host_ = 0;   // The same for the host, where levels lie elsewhere.
+  std::shared_ptr<Buffer> rest_on_host_;
   int64_t count_ = 0;
 
   int64_t shard_ = 0;            // The shard under way,

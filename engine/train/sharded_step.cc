@@ -37,6 +37,7 @@ struct ShardBytes {
   int64_t sums = 0;         // The sums of all levels.
   int64_t auxiliaries = 0;  // A shard's own auxiliary states.
   int64_t largest = 0;      // The largest gradient's sum.
+  int64_t level = 0;        // The sums of one level.
 };
 
 // INVALID_ARGUMENT: the count, or a parameter whose shape is not known yet.
@@ -58,6 +59,7 @@ absl::StatusOr<ShardBytes> BytesOfShards(const std::vector<Parameter>& parameter
   }
   items.push_back({{MessageSize(numbers, metrics)}, DType::kFloat64});
   ASSIGN_OR_RETURN(shards.sums, ShardSums::Bytes(items, count));
+  ASSIGN_OR_RETURN(shards.level, ShardSums::Bytes(items, 1));
   return shards;
 }
 
@@ -116,8 +118,8 @@ absl::Status Trainer::ReserveShards(int64_t count) {
   ASSIGN_OR_RETURN(const ShardBytes bytes, BytesOfShards(parameters, parts_->metrics.size(), count));
   // A bucket has less than kBucketBytes before its last gradient.
   const int64_t reducers = GradientReducer::ScratchBytes(static_cast<int64_t>(ShardSums::kBucketBytes) + bytes.largest);
-  return Annotate(parts_->sums.Reserve(bytes.sums + reducers, bytes.auxiliaries),
-                  absl::StrCat("a group's steps in ", count, " shards"));
+  const ShardSums::Needs needs = {.sums = bytes.sums, .at_first = bytes.auxiliaries, .level = bytes.level, .reducer = reducers};
+  return Annotate(parts_->sums.Reserve(needs), absl::StrCat("a group's steps in ", count, " shards"));
 }
 
 }  // namespace gluond

@@ -3,7 +3,9 @@
 #include <algorithm>
 
 #include "absl/algorithm/container.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "engine/core/error_info.h"
 #include "engine/core/status_macros.h"
 #include "engine/runtime/transfer.h"
 #include "engine/store/crc32c.h"
@@ -32,6 +34,17 @@ absl::Status TakeSums(absl::string_view file, Model& model, Allocator& host_allo
     RETURN_IF_ERROR(Copy(sum.tensor.blob(), gradient.blob(), model.options().lane->lanes()));
   }
   return absl::OkStatus();
+}
+
+// The device of that name, or another one of its kind.
+absl::StatusOr<Place*> PlaceLike(const std::string& device, const Devices& devices) {
+  if (const absl::StatusOr<Place*> same = devices.Find(device); same.ok()) return same;
+  const absl::string_view kind = absl::string_view(device).substr(0, device.find(':'));
+  for (Place* const place : devices.offered()) {
+    if (absl::StartsWith(place->device.ToString(), kind)) return place;
+  }
+  return FailedPrecondition("the group's leader computes it on ", device, ", and this process offers no ", kind,
+                            "; start it with such a device (--devices), or define the model on another one");
 }
 
 // The tensors alone.
@@ -191,12 +204,9 @@ void FromFiles(std::string name, StateFiles files, Devices& devices, int64_t max
     ASSIGN_OR_RETURN(const auto store, CheckpointStore::Open(memory, kDirectory));
     ASSIGN_OR_RETURN(Checkpoint checkpoint, store->Load(kName, *devices.host().allocator));
     if (!checkpoint.hosting.has_value()) return absl::DataLossError("the state of a model has no place");
-    absl::StatusOr<Place*> place = devices.Find(checkpoint.hosting->device);
-    if (!place.ok()) place = devices.Find("");
-    RETURN_IF_ERROR(place.status());
-    ASSIGN_OR_RETURN(HostedModelPtr hosted,
-                     HostedModel::Create(name, checkpoint.model.definition, checkpoint.hosting->seed, **place, devices.host(),
-                                         max_model_bytes, /*clients_are_away=*/true));
+    ASSIGN_OR_RETURN(Place* const place, PlaceLike(checkpoint.hosting->device, devices));
+    ASSIGN_OR_RETURN(HostedModelPtr hosted, HostedModel::Create(name, checkpoint.model.definition, checkpoint.hosting->seed, *place,
+                                                                devices.host(), max_model_bytes, /*clients_are_away=*/true));
     hosted->SetVersion(checkpoint.hosting->version);
     hosted->SetVirtualShards(checkpoint.virtual_shards, /*has_group=*/true);
     return std::pair(std::move(hosted), std::move(checkpoint));

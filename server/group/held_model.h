@@ -113,9 +113,9 @@ class PackedModel {
   std::optional<absl::StatusOr<StateFiles>> files_ ABSL_GUARDED_BY(mu_);
 };
 
-// Makes the model of such files, on the device of that name or, where there is none, on the first one. The thread's
-// ScopedCustomHost computes its clients' operators. `done` is called once, on any thread. DATA_LOSS: the files are damaged. Other
-// errors are those of HostedModel::Create and Restore.
+// Makes the model of such files, on the device of the leader's or, where there is none of that name, on the first one of its kind. The
+// thread's ScopedCustomHost computes its clients' operators. `done` is called once, on any thread. FAILED_PRECONDITION: this process
+// has no device of the kind. DATA_LOSS: the files are damaged. Other errors are those of HostedModel::Create and Restore.
 void FromFiles(std::string name, StateFiles files, Devices& devices, int64_t max_model_bytes,
                std::function<void(absl::StatusOr<HostedModelPtr>)> done);
 

@@ -2,16 +2,25 @@
 
 #include <utility>
 
+#include "engine/core/status_macros.h"
+#include "engine/runtime/transfer.h"
+
 namespace gluond::server {
 namespace {
 
-// On the model's strand, or after it. Empty for a model of another device than a CPU, which a group does not train.
-NamedTensors SumsOf(const Model& model) {
+// On the model's strand, or after it. A GPU's sums are copied to the host, as its parameters are.
+absl::StatusOr<NamedTensors> SumsOf(const Model& model) {
   NamedTensors sums;
-  if (model.options().lane->device().type != DeviceType::kCpu) return sums;
+  const ModelOptions& options = model.options();
   for (size_t i = 0; i < model.parameters().size(); ++i) {
     const LiveParameter& parameter = model.parameters()[i];
-    if (parameter.grad_req == GradReq::kAdd && parameter.grad.defined()) sums.push_back({parameter.name, parameter.grad});
+    if (parameter.grad_req != GradReq::kAdd || !parameter.grad.defined()) continue;
+    Tensor sum = parameter.grad;
+    if (options.lane->device().type != DeviceType::kCpu) {
+      ASSIGN_OR_RETURN(sum, Tensor::Empty(*options.host_allocator, parameter.grad.shape(), parameter.grad.dtype()));
+      RETURN_IF_ERROR(Copy(parameter.grad.blob(), sum.blob(), options.lane->lanes()));
+    }
+    sums.push_back({parameter.name, std::move(sum)});
   }
   return sums;
 }
@@ -48,8 +57,10 @@ void Holding::Held(size_t i, absl::StatusOr<Checkpoint> checkpoint) {
     model.status = checkpoint.status();
     model.was_edited = model.edits != model.hosted->state_edits();
     if (checkpoint.ok()) {
+      absl::StatusOr<NamedTensors> sums = SumsOf(model.hosted->model());  // No other call has begun since.
+      model.status = sums.status();
+      if (sums.ok()) model.sums = *std::move(sums);
       model.checkpoint = *std::move(checkpoint);
-      model.sums = SumsOf(model.hosted->model());  // No other call has begun since.
     }
     if (!waiting_.empty()) return;
   }

@@ -8,10 +8,7 @@
 #include <optional>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/str_cat.h"
-#include "engine/core/device.h"
 #include "engine/core/error_info.h"
 #include "engine/core/status_macros.h"
 #include "engine/train/sharded_step.h"
@@ -55,15 +52,9 @@ inline absl::Status CheckShardsSuffice(const v1::Block& tree) {
   return absl::OkStatus();
 }
 
-// Whether a group can train the model with this trainer; OK also for a model of no group. Errors: as Trainer::CheckSharded, and
-// FAILED_PRECONDITION for a model on a GPU, whose sums of gradients (held_model.h) no joining server gets.
+// Whether a group can train the model with this trainer; OK also for a model of no group. Errors: as Trainer::CheckSharded.
 inline absl::Status CheckGroupTrains(const HostedModel& hosted, const Trainer& trainer) {
-  if (!hosted.virtual_shards().has_value()) return absl::OkStatus();
-  if (const Device device = hosted.model().options().lane->device(); device.type != DeviceType::kCpu) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("a step in shards is computed by CPUs, but the model is on ", device.ToString(), "; define it on a CPU"));
-  }
-  return trainer.CheckSharded();
+  return hosted.virtual_shards().has_value() ? trainer.CheckSharded() : absl::OkStatus();
 }
 
 // Whether a group's processes have sums of the model's gradients (grad_req add), which go on from step to step.

@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "client/cpp/type_messages.h"
 #include "engine/core/dtype.h"
 #include "engine/core/mutex.h"
 #include "engine/core/op.h"
@@ -127,8 +128,8 @@ class Steps {
  public:
   Steps(const Network& network, int64_t rows, GradReq req) : rows_(rows) {
     v1::DefineModelRequest request;
-    *request.mutable_block() = network.block;
-    *request.add_variables() = network.Input();
+    *request.mutable_block() = client::ToProto(network.block);
+    *request.add_variables() = client::ToProto(network.Input());
     ModelDefinition definition = OrDie(server::DefinitionFromProto(request, 100000));
     definition.inputs.push_back({"label", {Shape::kUnknown}});
     NodeEntry& output = definition.outputs[0];

@@ -47,7 +47,7 @@ class GroupOfServers(GroupServers):
                 raise AssertionError(f"there are not {ranks} ranks within {seconds} s:\n{group}")
             time.sleep(0.05)
 
-    def define(self, model, net, shape, shards, optimizer="sgd", adds=(), **attributes):
+    def define(self, model, net, shape, shards, optimizer="sgd", adds=(), device="", **attributes):
         request = model_pb2.DefineModelRequest(
             model=model,
             block=block(net),
@@ -56,6 +56,7 @@ class GroupOfServers(GroupServers):
                 *(graph_pb2.Variable(name=name, grad_req=graph_pb2.Variable.ADD) for name in adds),
             ],
             seed=7,
+            device=device,
             replace=True,
             placement={"group": True, "virtual_shards": shards},
         )

@@ -17,8 +17,17 @@ GLOO = "--gloo_plugin=server/group/gloo/libgluond_gloo.so"
 class GroupServers:
     """A leader, whose ring has up to `most` processes, and its members; stops all when the `with` block ends."""
 
-    def __init__(self, most, least=1, timeout="2s", leader_flags=()):
-        self._flags = [f"--group_size={least}:{most}", "--group_allow_solo", f"--group_timeout={timeout}", GLOO, "--cpu_threads=1"]
+    def __init__(self, most, least=1, timeout="2s", leader_flags=(), flags=(), **options):
+        """`flags` are every server's, `leader_flags` the leader's alone, and `options` RunningServer's."""
+        self._flags = [
+            f"--group_size={least}:{most}",
+            "--group_allow_solo",
+            f"--group_timeout={timeout}",
+            GLOO,
+            "--cpu_threads=1",
+            *flags,
+        ]
+        self._options = options
         self._ends = contextlib.ExitStack()
         self.members = []
         self.leader = self._server("--group=127.0.0.1:0", "--group_role=leader", *leader_flags)
@@ -31,7 +40,7 @@ class GroupServers:
 
     def _server(self, *flags):
         log = self._ends.enter_context(open(os.devnull, "w"))
-        return self._ends.enter_context(RunningServer(*self._flags, *flags, stdout=log, stderr=log))
+        return self._ends.enter_context(RunningServer(*self._flags, *flags, stdout=log, stderr=log, **self._options))
 
     def add_member(self, *flags):
         member = self._server(f"--group={self.leader.address}", "--group_role=member", *flags)
