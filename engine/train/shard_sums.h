@@ -45,7 +45,7 @@ class ShardSums {
   // The bytes of the memory for `count` shards. INVALID_ARGUMENT: a shape is unknown, or huge.
   static absl::StatusOr<int64_t> Bytes(absl::Span<const Signature> items, int64_t count);
 
-  // What steps will take.
+  // The needs of steps to come.
   struct Needs {
     int64_t sums = 0;      // Bytes on the lane's device, within which Begin allocates its levels.
     int64_t at_first = 0;  // Bytes that have to be there, too, and are charged up to the first Begin alone.
