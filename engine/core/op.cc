@@ -3,10 +3,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <tuple>
-#include <utility>
 
-#include "absl/algorithm/container.h"
 #include "absl/strings/str_join.h"
 #include "engine/core/op_facts.h"
 #include "engine/core/text.h"
@@ -50,33 +47,6 @@ std::vector<std::string> Numbered(absl::string_view stem, uint32_t n, bool even_
   std::vector<std::string> names;
   for (uint32_t i = 0; i < n; ++i) names.push_back(absl::StrCat(stem, i));
   return names;
-}
-
-bool SameInPlace(const OpFacts::InPlace& a, const OpFacts::InPlace& b) {
-  return a.input == b.input && a.output == b.output && a.identity == b.identity;
-}
-
-// All members, named so that a new one does not compile until it stands here.
-auto Tied(const OpFacts& facts) {
-  const auto& [outputs, visible, mutated, ignored, in_place, async, random, pure, sum, zeros, begins, shape, type, gradient, cpu,
-               gpu, prepare] = facts;
-  return std::tie(outputs, visible, mutated, ignored, async, random, pure, sum, zeros, begins, shape, type, gradient, cpu, gpu,
-                  prepare);
-}
-
-// The call's facts. Calls of one operator mostly have the same, and then share them: a large graph is some hundred bytes a node
-// smaller, so its nodes lie nearer each other.
-std::shared_ptr<const OpFacts> SharedFacts(const NodeAttrs& attrs) {
-  constexpr size_t kMostKept = 16;  // Threads keep no long lists.
-  thread_local absl::flat_hash_map<const Op*, std::shared_ptr<const OpFacts>> latest;
-  OpFacts facts(attrs);
-  if (facts.mutated.size() + facts.ignored.size() + facts.in_place.size() > kMostKept) {
-    return std::make_shared<const OpFacts>(std::move(facts));
-  }
-  std::shared_ptr<const OpFacts>& kept = latest[attrs.op];
-  const bool same = kept != nullptr && Tied(*kept) == Tied(facts) && absl::c_equal(kept->in_place, facts.in_place, SameInPlace);
-  if (!same) kept = std::make_shared<const OpFacts>(std::move(facts));
-  return kept;
 }
 
 }  // namespace
@@ -135,7 +105,7 @@ absl::Status Op::ParseAttrs(NodeAttrs* attrs) const {
     return absl::InvalidArgumentError(
         absl::StrCat("operator '", name_, "' would take ", count, " inputs, expected at most ", kMostInputs));
   }
-  attrs->facts = SharedFacts(*attrs);
+  attrs->facts = std::make_shared<OpFacts>(*attrs);
   return absl::OkStatus();
 }
 
