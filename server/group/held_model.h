@@ -42,7 +42,7 @@ using HeldModels = std::vector<HeldModel>;  // By name.
 // Checksums of held models. A model is read again when it has changed. Thread-safe.
 class Checksums {
  public:
-  // Of all values, states and counters that steps depend on, but the learning rate: each step brings that along.
+  // The checksum of all values, states and counters that steps depend on, but the learning rate: each step brings that along.
   uint32_t Of(const HeldModels& models);
 
  private:
