@@ -69,7 +69,7 @@ class ShardSumsTest : public TrainerTest {
 TEST_F(ShardSumsTest, ShardsWithoutRowsChangeNoBit) {
   std::mt19937 random(1);
   std::uniform_real_distribution<float> value(-1, 1);
-  ShardSums sums(*lane_, *memory_);
+  ShardSums sums(*lane_, *memory_, *memory_);
   for (const size_t count : {1, 2, 4, 8, 16}) {
     for (int trial = 0; trial < 40; ++trial) {
       Rows shards(count);
@@ -86,7 +86,7 @@ TEST_F(ShardSumsTest, ShardsWithoutRowsChangeNoBit) {
 }
 
 TEST_F(ShardSumsTest, NoRowsAtAllAreZerosThatChangeNothing) {
-  ShardSums sums(*lane_, *memory_);
+  ShardSums sums(*lane_, *memory_, *memory_);
   Sum(sums, Rows(4, std::vector<float>(kElements, 7)));  // What levels have from an earlier step.
   for (const size_t count : {1, 4}) {
     const auto [first, last] = Sum(sums, Rows(count));
@@ -96,7 +96,7 @@ TEST_F(ShardSumsTest, NoRowsAtAllAreZerosThatChangeNothing) {
 }
 
 TEST_F(ShardSumsTest, ShardsWithoutRowsTouchNoMemory) {
-  ShardSums sums(*lane_, *memory_);
+  ShardSums sums(*lane_, *memory_, *memory_);
   std::vector<Signature> items = {{{1 << 20}, DType::kFloat32}, {{1}, DType::kFloat64}};
   ASSERT_OK(sums.Begin(std::move(items), 1 << 12, nullptr));
   for (int shard = 0; shard < 1 << 12; ++shard) {
