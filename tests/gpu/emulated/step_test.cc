@@ -3,6 +3,7 @@
 #include <future>
 #include <memory>
 
+#include "client/cpp/type_messages.h"
 #include "engine/train/trainer.h"
 #include "server/codec/definition_codec.h"
 #include "tests/bench/networks.h"
@@ -27,8 +28,8 @@ class StepTest : public PluginTest {
 TEST_F(StepTest, AsksForNoMemoryAndWaitsForTheReportAndTheEnd) {
   const bench::Network network = bench::FindNetwork("lenet");
   v1::DefineModelRequest request;
-  *request.mutable_block() = network.block;
-  *request.add_variables() = network.Input();
+  *request.mutable_block() = client::ToProto(network.block);
+  *request.add_variables() = client::ToProto(network.Input());
   absl::StatusOr<ModelDefinition> definition = server::DefinitionFromProto(request, 1000);
   ASSERT_EQ(definition.status(), absl::OkStatus());
   const std::unique_ptr<Lanes> lanes = *Lanes::Create(kGpu, {.threads = 1}, *gpu_);
