@@ -6,6 +6,8 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <functional>
+#include <future>
 #include <random>
 #include <utility>
 #include <vector>
@@ -20,6 +22,17 @@ constexpr int64_t kElements = 5;
 
 class ShardSumsTest : public TrainerTest {
  protected:
+  // Sums belong to the lane's thread.
+  void OnLane(const std::function<void(ShardSums& sums)>& work) {
+    std::promise<void> done;
+    lane_->Post([&] {
+      ShardSums sums(*lane_, *memory_, *memory_);
+      work(sums);
+      done.set_value();
+    });
+    done.get_future().get();
+  }
+
   // The first item's sum, and the last one's.
   std::pair<std::vector<float>, std::vector<double>> Sum(ShardSums& sums, const Rows& shards) {
     std::vector<Signature> items = {{{kElements}, DType::kFloat32}, {{kElements}, DType::kFloat64}};
@@ -67,52 +80,55 @@ class ShardSumsTest : public TrainerTest {
 };
 
 TEST_F(ShardSumsTest, ShardsWithoutRowsChangeNoBit) {
-  std::mt19937 random(1);
-  std::uniform_real_distribution<float> value(-1, 1);
-  ShardSums sums(*lane_, *memory_, *memory_);
-  for (const size_t count : {1, 2, 4, 8, 16}) {
-    for (int trial = 0; trial < 40; ++trial) {
-      Rows shards(count);
-      for (std::vector<float>& shard : shards) {
-        if (random() % 2 == 0) continue;
-        for (int64_t i = 0; i < kElements; ++i) shard.push_back(i == 0 ? -0.0F : i == 1 ? 0.0F : value(random));
+  OnLane([&](ShardSums& sums) {
+    std::mt19937 random(1);
+    std::uniform_real_distribution<float> value(-1, 1);
+    for (const size_t count : {1, 2, 4, 8, 16}) {
+      for (int trial = 0; trial < 40; ++trial) {
+        Rows shards(count);
+        for (std::vector<float>& shard : shards) {
+          if (random() % 2 == 0) continue;
+          for (int64_t i = 0; i < kElements; ++i) shard.push_back(i == 0 ? -0.0F : i == 1 ? 0.0F : value(random));
+        }
+        SCOPED_TRACE(count);
+        const auto [first, last] = Sum(sums, shards);
+        ExpectSameBits(first, Tree<float>(shards));
+        ExpectSameBits(last, Tree<double>(shards));
       }
-      SCOPED_TRACE(count);
-      const auto [first, last] = Sum(sums, shards);
-      ExpectSameBits(first, Tree<float>(shards));
-      ExpectSameBits(last, Tree<double>(shards));
     }
-  }
+  });
 }
 
 TEST_F(ShardSumsTest, NoRowsAtAllAreZerosThatChangeNothing) {
-  ShardSums sums(*lane_, *memory_, *memory_);
-  Sum(sums, Rows(4, std::vector<float>(kElements, 7)));  // What levels have from an earlier step.
-  for (const size_t count : {1, 4}) {
-    const auto [first, last] = Sum(sums, Rows(count));
-    ExpectSameBits(first, std::vector<float>(kElements, -0.0F));
-    ExpectSameBits(last, std::vector<double>(kElements, -0.0));
-  }
+  OnLane([&](ShardSums& sums) {
+    Sum(sums, Rows(4, std::vector<float>(kElements, 7)));  // What levels have from an earlier step.
+    for (const size_t count : {1, 4}) {
+      const auto [first, last] = Sum(sums, Rows(count));
+      ExpectSameBits(first, std::vector<float>(kElements, -0.0F));
+      ExpectSameBits(last, std::vector<double>(kElements, -0.0));
+    }
+  });
 }
 
 TEST_F(ShardSumsTest, ShardsWithoutRowsTouchNoMemory) {
-  ShardSums sums(*lane_, *memory_, *memory_);
-  std::vector<Signature> items = {{{1 << 20}, DType::kFloat32}, {{1}, DType::kFloat64}};
-  ASSERT_OK(sums.Begin(std::move(items), 1 << 12, nullptr));
-  for (int shard = 0; shard < 1 << 12; ++shard) {
-    float* const part = sums.Part(0).data<float>();
-    std::fill_n(part, 3, 7.0F);
-    if (shard == 5) {
-      std::fill_n(part, 1 << 20, 1.0F);
-      sums.Made(0);
-      sums.Made(1);
-    } else {
-      sums.MadeZeros();
-      EXPECT_EQ(part[0], 7.0F);
+  OnLane([&](ShardSums& sums) {
+    std::vector<Signature> items = {{{1 << 20}, DType::kFloat32}, {{1}, DType::kFloat64}};
+    ASSERT_OK(sums.Begin(std::move(items), 1 << 12, nullptr));
+    for (int shard = 0; shard < 1 << 12; ++shard) {
+      float* const part = sums.Part(0).data<float>();
+      std::fill_n(part, 3, 7.0F);
+      if (shard == 5) {
+        std::fill_n(part, 1 << 20, 1.0F);
+        sums.Made(0);
+        sums.Made(1);
+      } else {
+        sums.MadeZeros();
+        EXPECT_EQ(part[0], 7.0F);
+      }
+      ASSERT_OK(sums.EndShard());
     }
-    ASSERT_OK(sums.EndShard());
-  }
-  EXPECT_EQ(sums.Sum(0).data<float>()[0], 1.0F);
+    EXPECT_EQ(sums.Sum(0).data<float>()[0], 1.0F);
+  });
 }
 
 }  // namespace
