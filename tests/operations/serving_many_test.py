@@ -21,7 +21,8 @@ from tests.server.watched_server import get
 COMMAND = pathlib.Path("client/cli/gluond").absolute()
 CALLERS = 8
 
-# The probes ask each replica whether it is ready, and a call that found no connection goes to the other one.
+# The probes ask each replica whether it is ready, and a call that found no connection goes to the other one. A probe may take its
+# time on a busy machine: without `timeout check`, that would be as long as from one to the next.
 HAPROXY = """
 global
   nbthread 1
@@ -29,6 +30,7 @@ global
 defaults
   mode http
   timeout connect 1s
+  timeout check 10s
   timeout client 1h
   timeout server 1h
   retries 3
