@@ -290,7 +290,7 @@ def used_enums(types):
 def types_header(types):
     """The public structs."""
     lines = [
-        "// What the server says and is told, as plain structs: one for each message of the wire, whose comments these are.",
+        "// Plain structs of what the server says and is told: one for each message of the wire, whose comments these are.",
         "// Written by client/cpp/generate_types.py from proto/. A message that may be absent is a std::optional.",
         "",
         "#ifndef GLUOND_TYPES_H_",

@@ -86,7 +86,7 @@ class CopiedDatasetsTest : public testing::Test {
     });
     done.get_future().get();
   }
-  // What was dispatched has been posted, and done.
+  // Dispatched work has been posted, and done.
   void Idle() {
     std::promise<void> done;
     dispatch_.Run(Weight::kHeavy, [&done] { done.set_value(); });

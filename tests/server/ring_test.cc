@@ -59,7 +59,7 @@ TEST_F(FakeRingTest, FailsEverywhereWhereverARankDies) {
   }
 }
 
-// Of more ranks, each names the one that it waits for, which a third may have taken along.
+// A rank names the one that it waits for. In a ring of more than two, a third may have taken that one along.
 TEST_F(FakeRingTest, NamesTheRankThatDies) {
   FormAll(2);
   network_.Kill(1);

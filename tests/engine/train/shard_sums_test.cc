@@ -101,7 +101,7 @@ TEST_F(ShardSumsTest, ShardsWithoutRowsChangeNoBit) {
 
 TEST_F(ShardSumsTest, NoRowsAtAllAreZerosThatChangeNothing) {
   OnLane([&](ShardSums& sums) {
-    Sum(sums, Rows(4, std::vector<float>(kElements, 7)));  // What levels have from an earlier step.
+    Sum(sums, Rows(4, std::vector<float>(kElements, 7)));  // Levels keep these from an earlier step.
     for (const size_t count : {1, 4}) {
       const auto [first, last] = Sum(sums, Rows(count));
       ExpectSameBits(first, std::vector<float>(kElements, -0.0F));

@@ -124,7 +124,7 @@ struct ShardedCase {
 
 class ShardedStepTest : public TrainerTest {
  protected:
-  std::shared_ptr<Allocator> device_memory_ = memory_;  // Of the groups' models.
+  std::shared_ptr<Allocator> device_memory_ = memory_;  // The groups' models have it.
 
   // Trainers that compute steps together, each with threads of its own.
   struct Group {
