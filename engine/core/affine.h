@@ -21,6 +21,8 @@ struct Affine {
 // "FAffine": what output 0 of the call is outside of training, where the call writes nothing. The fact says nothing of
 // the call's other outputs. `dtype` is a floating type.
 using FAffine = std::function<Affine(const Node& node, DType dtype)>;
+// That fact of the node's operator; null: there is none. Requires: the node is no variable.
+const FAffine* AffineOf(const Node& node);
 
 // "FAbsorbAffine": a call whose output is scale y + shift, where y is the node's, of `rank` axes and of the type `dtype`.
 // affine.x is not looked at, affine.axis is from 0 to rank - 1. Null: there is no such call.

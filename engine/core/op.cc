@@ -2,9 +2,9 @@
 
 #include <map>
 #include <memory>
-#include <mutex>
 
 #include "absl/strings/str_join.h"
+#include "engine/core/mutex.h"
 #include "engine/core/op_facts.h"
 #include "engine/core/text.h"
 
@@ -27,6 +27,17 @@ struct OpRegistry {
 OpRegistry& GetRegistry() {
   static OpRegistry& registry = *new OpRegistry;  // Never destroyed: used by static initializers.
   return registry;
+}
+
+// Numbers of attributes' keys. Any thread asks, at any time.
+struct AttrKeys {
+  Mutex mu;
+  std::map<std::string, size_t, std::less<>> indices ABSL_GUARDED_BY(mu);
+};
+
+AttrKeys& GetAttrKeys() {
+  static AttrKeys& keys = *new AttrKeys;  // As the registry.
+  return keys;
 }
 
 std::string Place(const char* file, int line) { return absl::StrCat(file, ":", line); }
@@ -71,11 +82,31 @@ std::vector<std::string> Op::ListNames() {
   return names;
 }
 
+size_t Op::IndexOf(absl::string_view key) {
+  AttrKeys& keys = GetAttrKeys();
+  MutexLock lock(keys.mu);
+  return keys.indices.try_emplace(std::string(key), keys.indices.size()).first->second;
+}
+
+const Op::Attr* Op::Find(const Attrs& attrs, absl::string_view key) {
+  for (const std::unique_ptr<Attr>& attr : attrs) {
+    if (attr != nullptr && attr->key == key) return attr.get();
+  }
+  return nullptr;
+}
+
+const FCompute* Op::kernel(DeviceType device) const {
+  static const OpMap<FCompute> cpu("FCompute<cpu>");
+  static const OpMap<FCompute> gpu("FCompute<gpu>");
+  return (device == DeviceType::kCpu ? cpu : gpu)[this];
+}
+
 uint32_t Op::num_inputs(const NodeAttrs& attrs) const { return Count(num_inputs_, attrs); }
 uint32_t Op::num_outputs(const NodeAttrs& attrs) const { return Count(num_outputs_, attrs); }
 
 uint32_t Op::num_visible_outputs(const NodeAttrs& attrs) const {
-  const auto* visible = GetAttr<FNumVisibleOutputs>("FNumVisibleOutputs");
+  static const OpMap<FNumVisibleOutputs> visible_of("FNumVisibleOutputs");
+  const auto* visible = visible_of[this];
   return visible == nullptr ? num_outputs(attrs) : (*visible)(attrs);
 }
 
@@ -110,7 +141,8 @@ absl::Status Op::ParseAttrs(NodeAttrs* attrs) const {
 }
 
 absl::Status Op::ParseAttrs(NodeAttrs* attrs, size_t num_inputs) const {
-  if (const auto* key = GetAttr<key_var_num_args>("key_var_num_args")) {
+  static const OpMap<key_var_num_args> key_of("key_var_num_args");
+  if (const auto* key = key_of[this]) {
     attrs->dict.try_emplace(*key, absl::StrCat(num_inputs));
   }
   return ParseAttrs(attrs);
@@ -154,13 +186,15 @@ OpRegistration& OpRegistration::set_num_outputs(FCount count) { return op_->num_
 OpRegistration& OpRegistration::set_attr_parser(FAttrParser parser) { return op_->attr_parser_ = std::move(parser), *this; }
 
 void OpRegistration::Set(absl::string_view key, std::any value) {
-  const auto [it, inserted] = op_->attrs_.try_emplace(std::string(key));
-  if (!inserted) {
+  const size_t index = Op::IndexOf(key);
+  if (index >= op_->attrs_.size()) op_->attrs_.resize(index + 1);
+  std::unique_ptr<Op::Attr>& attr = op_->attrs_[index];
+  if (attr != nullptr) {
     GetRegistry().mistakes.push_back(
-        absl::StrCat(Place(file_, line_), ": operator '", op_->name(), "' sets '", key, "' again; first at ", it->second.place));
+        absl::StrCat(Place(file_, line_), ": operator '", op_->name(), "' sets '", key, "' again; first at ", attr->place));
     return;
   }
-  it->second = {std::move(value), Place(file_, line_)};
+  attr = std::make_unique<Op::Attr>(Op::Attr{std::string(key), std::move(value), Place(file_, line_)});
 }
 
 bool OpRegistration::DeclareAttr(const char* key, std::type_index type, const char* file, int line) {
@@ -178,13 +212,14 @@ absl::Status CheckRegistry() {
   std::vector<std::string> keys;
   for (const auto& [key, declared] : registry.attrs) keys.push_back(key);
   for (const auto& [name, op] : registry.ops) {
-    for (const auto& [key, attr] : op->attrs_) {
+    for (const std::unique_ptr<Op::Attr>& set : op->attrs_) {
+      if (set == nullptr) continue;
+      const auto& [key, value, place] = *set;
       const auto declared = registry.attrs.find(key);
       if (declared == registry.attrs.end()) {
-        mistakes.push_back(
-            absl::StrCat(attr.place, ": operator '", name, "' sets the unknown key '", key, "'", DidYouMean(key, keys)));
-      } else if (declared->second.type != std::type_index(attr.value.type())) {
-        mistakes.push_back(absl::StrCat(attr.place, ": operator '", name, "' sets '", key, "' with another type than declared at ",
+        mistakes.push_back(absl::StrCat(place, ": operator '", name, "' sets the unknown key '", key, "'", DidYouMean(key, keys)));
+      } else if (declared->second.type != std::type_index(value.type())) {
+        mistakes.push_back(absl::StrCat(place, ": operator '", name, "' sets '", key, "' with another type than declared at ",
                                         declared->second.place));
       }
     }

@@ -19,14 +19,15 @@
 #define ENGINE_CORE_OP_H_
 
 #include <any>
+#include <cstddef>
 #include <functional>
+#include <memory>
 #include <string>
 #include <typeindex>
 #include <utility>
 #include <variant>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "engine/core/op_attr_types.h"
@@ -65,30 +66,37 @@ class Op {
   // The same for a call with so many inputs, which a variadic operator reads as its attribute.
   absl::Status ParseAttrs(NodeAttrs* attrs, size_t num_inputs) const;
 
-  // The attribute `key`, or nullptr. Requires: T is the type the key was declared with.
+  // The attribute `key`, or nullptr. Requires: T is the type the key was declared with. An OpMap is for those who
+  // ask for each node of a graph.
   template <class T>
   const T* GetAttr(absl::string_view key) const {
-    const auto it = attrs_.find(key);
-    return it == attrs_.end() ? nullptr : std::any_cast<T>(&it->second.value);
+    const Attr* const attr = Find(attrs_, key);
+    return attr == nullptr ? nullptr : std::any_cast<T>(&attr->value);
   }
   template <class T>
   T GetAttr(absl::string_view key, T otherwise) const {
     const T* value = GetAttr<T>(key);
     return value == nullptr ? otherwise : *value;
   }
-  bool HasAttr(absl::string_view key) const { return attrs_.contains(key); }
+  bool HasAttr(absl::string_view key) const { return Find(attrs_, key) != nullptr; }
   // nullptr: there is none for such devices.
-  const FCompute* kernel(DeviceType device) const {
-    return GetAttr<FCompute>(device == DeviceType::kCpu ? "FCompute<cpu>" : "FCompute<gpu>");
-  }
+  const FCompute* kernel(DeviceType device) const;
 
  private:
   friend class OpRegistration;
+  template <class T>
+  friend class OpMap;
   friend absl::Status CheckRegistry();
   struct Attr {
+    std::string key;
     std::any value;
     std::string place;
   };
+  // By IndexOf(key); null, or beyond the end: the operator has no such attribute.
+  using Attrs = std::vector<std::unique_ptr<Attr>>;
+  static const Attr* Find(const Attrs& attrs, absl::string_view key);
+  // The key's number, which it has from the first question on. Any thread.
+  static size_t IndexOf(absl::string_view key);
 
   std::string name_;
   std::string description_;
@@ -97,7 +105,31 @@ class Op {
   std::variant<uint32_t, FCount> num_inputs_ = uint32_t{1};
   std::variant<uint32_t, FCount> num_outputs_ = uint32_t{1};
   FAttrParser attr_parser_;
-  absl::flat_hash_map<std::string, Attr> attrs_;
+  Attrs attrs_;
+};
+
+// OpMap is an attribute of all operators, as in NNVM: the key is looked up once, and each operator's attribute is then read by
+// its place.
+//
+//   static const OpMap<FAffine> affine_of("FAffine");
+//   if (const FAffine* affine = affine_of[node.op()]) ...
+template <class T>
+class OpMap {
+ public:
+  explicit OpMap(absl::string_view key) : index_(Op::IndexOf(key)) {}
+
+  // As Op::GetAttr.
+  const T* operator[](const Op* op) const {
+    const Op::Attrs& attrs = op->attrs_;
+    return index_ < attrs.size() && attrs[index_] != nullptr ? std::any_cast<T>(&attrs[index_]->value) : nullptr;
+  }
+  T Get(const Op* op, T otherwise) const {
+    const T* const value = (*this)[op];
+    return value == nullptr ? std::move(otherwise) : *value;
+  }
+
+ private:
+  const size_t index_;
 };
 
 // OK, or INTERNAL with every mistake made at registration. To be called first thing in main and in tests.

@@ -6,43 +6,62 @@
 namespace gluond {
 namespace {
 
-// The operator's function `key` answers for the call; `otherwise` stands for a function that it does not have.
+// The attributes of which facts are made.
+struct FactAttrs {
+  OpMap<FMutateInputs> mutated{"FMutateInputs"};
+  OpMap<FIgnoreInputs> ignored{"FIgnoreInputs"};
+  OpMap<FInplaceIdentity> identity{"FInplaceIdentity"};
+  OpMap<FInplaceOption> in_place{"FInplaceOption"};
+  OpMap<FExecType> exec_type{"FExecType"};
+  OpMap<FResourceRequest> resources{"FResourceRequest"};
+  OpMap<THasDeterministicOutput> deterministic{"THasDeterministicOutput"};
+  OpMap<TIsSum> sum{"TIsSum"};
+  OpMap<TIsZeros> zeros{"TIsZeros"};
+  OpMap<FBeginsGradient> begins_gradient{"FBeginsGradient"};
+  OpMap<FInferShape> infer_shape{"FInferShape"};
+  OpMap<FInferType> infer_type{"FInferType"};
+  OpMap<FGradient> gradient{"FGradient"};
+  OpMap<FPrepare> cpu_prepare{"FPrepare<cpu>"};
+};
+
+// The operator's function answers for the call; `otherwise` stands for a function that it does not have.
 template <class F, class T>
-T Ask(const NodeAttrs& attrs, absl::string_view key, T otherwise) {
-  const F* f = attrs.op->GetAttr<F>(key);
+T Ask(const NodeAttrs& attrs, const OpMap<F>& functions, T otherwise) {
+  const F* f = functions[attrs.op];
   return f == nullptr ? std::move(otherwise) : (*f)(attrs);
 }
 
 }  // namespace
 
 OpFacts::OpFacts(const NodeAttrs& attrs) {
-  const Op& op = *attrs.op;
+  static const FactAttrs of;
+  const Op* const op = attrs.op;
   using Indices = std::vector<uint32_t>;
-  num_outputs = op.num_outputs(attrs);
-  num_visible = op.num_visible_outputs(attrs);
-  mutated = Ask<FMutateInputs>(attrs, "FMutateInputs", Indices{});
-  ignored = Ask<FIgnoreInputs>(attrs, "FIgnoreInputs", Indices{});
-  std::vector<bool> identity = Ask<FInplaceIdentity>(attrs, "FInplaceIdentity", std::vector<bool>{});
-  const auto pairs = Ask<FInplaceOption>(attrs, "FInplaceOption", std::vector<std::pair<int, int>>{});
+  num_outputs = op->num_outputs(attrs);
+  num_visible = op->num_visible_outputs(attrs);
+  mutated = Ask(attrs, of.mutated, Indices{});
+  ignored = Ask(attrs, of.ignored, Indices{});
+  std::vector<bool> identity = Ask(attrs, of.identity, std::vector<bool>{});
+  const auto pairs = Ask(attrs, of.in_place, std::vector<std::pair<int, int>>{});
   identity.resize(pairs.size());
   for (size_t i = 0; i < pairs.size(); ++i) {
     in_place.push_back({static_cast<uint32_t>(pairs[i].first), static_cast<uint32_t>(pairs[i].second), identity[i]});
   }
   absl::c_stable_sort(in_place, [](const InPlace& a, const InPlace& b) { return a.output < b.output; });
-  async = Ask<FExecType>(attrs, "FExecType", ExecType::kSync) == ExecType::kAsync;
-  const auto resources = Ask<FResourceRequest>(attrs, "FResourceRequest", std::vector<ResourceRequest>{});
+  async = Ask(attrs, of.exec_type, ExecType::kSync) == ExecType::kAsync;
+  const auto resources = Ask(attrs, of.resources, std::vector<ResourceRequest>{});
   random = absl::c_linear_search(resources, ResourceRequest::kRandom);
-  const bool repeatable = !random || op.GetAttr<THasDeterministicOutput>("THasDeterministicOutput", false);
-  pure = repeatable && !async && !op.HasAttr("FMutateInputs");
-  sum = op.GetAttr<TIsSum>("TIsSum", false);
-  zeros = op.GetAttr<TIsZeros>("TIsZeros", false);
-  begins_gradient = Ask<FBeginsGradient>(attrs, "FBeginsGradient", false);
-  infer_shape = op.GetAttr<FInferShape>("FInferShape");
-  infer_type = op.GetAttr<FInferType>("FInferType");
-  gradient = op.GetAttr<FGradient>("FGradient");
-  cpu_kernel = op.kernel(DeviceType::kCpu);
-  gpu_kernel = op.kernel(DeviceType::kGpu);
-  cpu_prepare = op.GetAttr<FPrepare>("FPrepare<cpu>");
+  const bool repeatable = !random || of.deterministic.Get(op, false);
+  pure = repeatable && !async && of.mutated[op] == nullptr;
+  sum = of.sum.Get(op, false);
+  zeros = of.zeros.Get(op, false);
+  begins_gradient = Ask(attrs, of.begins_gradient, false);
+  infer_shape = of.infer_shape[op];
+  infer_type = of.infer_type[op];
+  gradient = of.gradient[op];
+  cpu_kernel = op->kernel(DeviceType::kCpu);
+  gpu_kernel = op->kernel(DeviceType::kGpu);
+  cpu_prepare = of.cpu_prepare[op];
 }
 
 absl::Status RunKernel(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> in, absl::Span<const OpReqType> req,

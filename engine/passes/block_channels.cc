@@ -94,7 +94,8 @@ class Blocker {
 
   bool PutBlockedCall(const IndexedGraph::IndexedNode& indexed, uint32_t output) {
     const Node& node = *indexed.node;
-    const auto* const in_blocks = node.op()->GetAttr<FChannelBlocks>("FChannelBlocks");
+    static const OpMap<FChannelBlocks> in_blocks_of("FChannelBlocks");
+    const auto* const in_blocks = in_blocks_of[node.op()];
     if (in_blocks == nullptr) return false;
     ShapeVector shapes;
     for (const IndexedGraph::Input& input : indexed.inputs) shapes.push_back(inferred_.shapes[input.entry]);
@@ -118,7 +119,7 @@ class Blocker {
   bool PutBlockedAffine(const IndexedGraph::IndexedNode& indexed, uint32_t output) {
     const Node& node = *indexed.node;
     const Blocked& x = blocked_[indexed.inputs[0].entry];
-    const auto* const affine_of = node.op()->GetAttr<FAffine>("FAffine");
+    const auto* const affine_of = AffineOf(node);
     if (affine_of == nullptr || x.block == 0 || !MayBeBlocked(output, x.block)) return false;
     for (size_t i = 1; i < indexed.inputs.size(); ++i) {
       if (Plain(indexed.inputs[i].entry).node != node.inputs[i].node) return false;  // The fact is told of the old ones.

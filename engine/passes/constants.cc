@@ -48,7 +48,7 @@ std::vector<bool> FollowFromConstants(const IndexedGraph& graph, const Names& co
 
 Names UnwrittenBy(const Graph& graph, Names parameters) {
   PostOrderVisit(graph.outputs, [&parameters](const NodePtr& node) {
-    if (node->is_variable() || node->op()->GetAttr<FAffine>("FAffine") != nullptr) return;
+    if (node->is_variable() || AffineOf(*node) != nullptr) return;
     for (const uint32_t i : node->facts().mutated) parameters.erase(node->inputs[i].node->name());
   });
   return parameters;

@@ -21,7 +21,7 @@ class Folder {
 
   // The call that computes what `node`, the graph's node `id` with new inputs, does of the call before it. Null: both stay.
   NodePtr Absorbed(uint32_t id, const Node& node) {
-    const auto* const affine_of = node.op()->GetAttr<FAffine>("FAffine");
+    const auto* const affine_of = AffineOf(node);
     if (affine_of == nullptr) return nullptr;
     for (uint32_t i = 1; i < node.num_outputs(); ++i) {
       if (readers_[graph_.entry(id, i)] > 0) return nullptr;
@@ -35,7 +35,8 @@ class Folder {
     if (affine.x.node != node.inputs[0].node || affine.x.index != 0 || readers_[before] != 1) return nullptr;
     const Node& producer = *affine.x.node;
     if (producer.is_variable()) return nullptr;
-    const auto* const absorb = producer.op()->GetAttr<FAbsorbAffine>("FAbsorbAffine");
+    static const OpMap<FAbsorbAffine> absorb_of("FAbsorbAffine");
+    const auto* const absorb = absorb_of[producer.op()];
     if (absorb == nullptr) return nullptr;
     if (affine.axis < 0) affine.axis += shape.ndim();
     std::vector<NodeEntry> fixed(producer.inputs.begin() + 1, producer.inputs.end());

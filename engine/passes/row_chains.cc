@@ -29,6 +29,12 @@ constexpr int64_t kStepBytes = 1 << 12;
 // Where there are more, their number is a multiple of this, so that as many threads have equal parts.
 constexpr int64_t kEven = 4;
 
+// How many of its first inputs the call takes in rows (TBatchInputs).
+int BatchInputs(const Node& node) {
+  static const OpMap<TBatchInputs> batch_inputs("TBatchInputs");
+  return batch_inputs.Get(node.op(), 0);
+}
+
 int64_t RowBytes(const Shape& shape, DType dtype) { return shape.Size(1, shape.ndim()) * SizeOf(dtype); }
 
 int64_t ChunksOf(int64_t rows, int64_t row_bytes, int64_t steps) {
@@ -82,7 +88,7 @@ class Finder {
   int64_t RowsOf(uint32_t step) const {
     const IndexedGraph::IndexedNode& node = graph_[nodes_[step]];
     const OpFacts& facts = node.node->facts();
-    const int batches = node.node->op()->GetAttr<TBatchInputs>("TBatchInputs", 0);
+    const int batches = BatchInputs(*node.node);
     if (apart_[nodes_[step]] || batches == 0 || facts.async || facts.random || !facts.mutated.empty()) return 0;
     int64_t rows = -1, bytes = 0;
     const auto add = [&](uint32_t entry) {
@@ -102,9 +108,7 @@ class Finder {
     return rows;
   }
 
-  bool IsBatch(uint32_t step, uint32_t input) const {
-    return static_cast<int>(input) < graph_[nodes_[step]].node->op()->GetAttr<TBatchInputs>("TBatchInputs", 0);
-  }
+  bool IsBatch(uint32_t step, uint32_t input) const { return static_cast<int>(input) < BatchInputs(*graph_[nodes_[step]].node); }
 
   int64_t WholeBytes(uint32_t step) const {
     const absl::Span<const IndexedGraph::Input> inputs = graph_[nodes_[step]].inputs;
