@@ -3,7 +3,8 @@
 //
 //   ASSIGN_OR_RETURN(auto pieces, Prepared<Pieces>(ctx.kernels, size, [&] { return Pieces::Create(size); }));
 //
-// The least recently used goes first. Not thread-safe: calls that take place at once have caches of their own.
+// The least recently used goes first. A value for which the owner's memory has no room serves one call, and is not kept.
+// Not thread-safe: calls that take place at once have caches of their own.
 
 #ifndef ENGINE_CORE_KERNEL_CACHE_H_
 #define ENGINE_CORE_KERNEL_CACHE_H_
@@ -22,9 +23,8 @@ namespace gluond {
 
 class KernelCache {
  public:
-  // Keeps at most `most` values that `payer` pays for, and kMostUnpaid that it refuses to pay for. `payer`, which outlives the
-  // cache, may be null: nobody pays then.
-  explicit KernelCache(size_t most, Allocator* payer = nullptr) : payer_(payer), values_(most), unpaid_(kMostUnpaid) {}
+  // Keeps at most `most` values, for which `payer` pays. `payer`, which outlives the cache, may be null: nobody pays then.
+  explicit KernelCache(size_t most, Allocator* payer = nullptr) : payer_(payer), values_(most) {}
 
   // The value of `key`, from make() -> StatusOr<std::unique_ptr<Value>> at first use. Value::kept_bytes() is what it takes of
   // the host's memory, as far as its library tells.
@@ -33,9 +33,7 @@ class KernelCache {
     using Pair = std::pair<Key, std::shared_ptr<Value>>;
     const void* const type = &kTypeOf<Pair>;
     const size_t hash = absl::HashOf(type, key);
-    for (LruMap<size_t, Slot>* const map : {&values_, &unpaid_}) {
-      const Slot* const found = map->Find(hash);
-      if (found == nullptr || found->type != type) continue;
+    if (const Slot* const found = values_.Find(hash); found != nullptr && found->type == type) {
       const Pair& pair = *static_cast<const Pair*>(found->pair.get());
       if (pair.first == key) return pair.second;
     }
@@ -45,10 +43,7 @@ class KernelCache {
     return value;
   }
 
-  size_t size() const { return values_.size() + unpaid_.size(); }
-
-  // Few: they are for a budget that is full, whose owner would else wait for each kernel at each call.
-  static constexpr size_t kMostUnpaid = 64;
+  size_t size() const { return values_.size(); }
 
  private:
   struct Slot {
@@ -60,22 +55,20 @@ class KernelCache {
   static constexpr char kTypeOf = 0;  // Its address stands for the type.
 
   void Keep(size_t hash, Slot slot, size_t bytes) {
-    bool paid = true;
     if (payer_ != nullptr) {
       absl::StatusOr<std::shared_ptr<Buffer>> charge = payer_->Charge(bytes);
-      paid = charge.ok();
-      if (paid) slot.charge = *std::move(charge);
+      if (!charge.ok()) return;
+      slot.charge = *std::move(charge);
     }
-    LruMap<size_t, Slot>& map = paid ? values_ : unpaid_;
-    if (Slot* const other = map.Find(hash)) {
+    if (Slot* const other = values_.Find(hash)) {
       *other = std::move(slot);
     } else {
-      map.Insert(hash, std::move(slot));
+      values_.Insert(hash, std::move(slot));
     }
   }
 
   Allocator* const payer_;
-  LruMap<size_t, Slot> values_, unpaid_;  // By hash: of two keys with one hash, the later one is kept.
+  LruMap<size_t, Slot> values_;  // By hash: of two keys with one hash, the later one is kept.
 };
 
 // KernelCache::Get, or, where there is no cache, a value for one call.
