@@ -51,8 +51,7 @@ constexpr Pass kPasses[] = {
          return absl::OkStatus();
        }
        RETURN_IF_ERROR(entries.status());
-       unit->LeadWith(*std::move(entries));
-       return absl::OkStatus();
+       return unit->LeadWith(*std::move(entries));
      }},
     {"plan_memory", Stage::kPlan, kRequired, Pass::For::kAll,
      [](Unit* unit) -> absl::Status {
@@ -82,6 +81,8 @@ bool RunsFor(const Pass& pass, const UnitOptions& options) {
 absl::Span<const Pass> Passes() { return kPasses; }
 
 absl::Status RunPasses(Stage last, PassSet left_out, Unit* unit, absl::FunctionRef<void(const Pass&, PassTurn)> after) {
+  RETURN_IF_ERROR(CheckInterrupted());
+  RETURN_IF_ERROR(unit->Pay());
   for (const Pass& pass : kPasses) {
     if (pass.stage > last) break;
     const PassTurn turn = !RunsFor(pass, unit->options()) ? PassTurn::kOfOtherPrograms

@@ -39,7 +39,7 @@ absl::Span<const Pass> Passes();
 
 enum class PassTurn { kRan, kLeftOut, kOfOtherPrograms };
 // Runs the passes of the unit's mode and device, up to those of `last`. Errors of a pass, and Validate's and CheckKernels'.
-// CANCELLED or DEADLINE_EXCEEDED: whoever waits for the graph has given it up (interruption.h). `after` hears of each pass in its
+// RESOURCE_EXHAUSTED: Unit::Pay. CANCELLED or DEADLINE_EXCEEDED: whoever waits for the graph has given it up (interruption.h). `after` hears of each pass in its
 // turn, also where the pass does not run.
 absl::Status RunPasses(
     Stage last, PassSet left_out, Unit* unit,

@@ -20,6 +20,9 @@
 
 namespace gluond {
 
+class Allocator;
+class HostCharge;
+
 // The uses for which a graph is compiled.
 struct UnitOptions {
   Device device = {};
@@ -32,18 +35,22 @@ struct UnitOptions {
   bool checks_values = false;
   // The variables that stay the same from run to run, as parameters do. Only predictions have any.
   std::shared_ptr<const absl::flat_hash_set<std::string>> constants = nullptr;
+  // Pays for the memory of compiling, and outlives the unit. Null: nobody pays.
+  Allocator* payer = nullptr;
 };
 
 class Unit {
  public:
-  Unit(Graph graph, Signatures known, UnitOptions options)
-      : graph_(std::move(graph)), known_(std::move(known)), options_(std::move(options)) {}
+  Unit(Graph graph, Signatures known, UnitOptions options);
 
   const UnitOptions& options() const { return options_; }
   bool has_constants() const { return options_.constants != nullptr && !options_.constants->empty(); }
 
   const Graph& graph() const { return graph_; }
-  // Takes what a pass has made of the graph, or the pass's error.
+  // Charges the payer for all that passes and the program will take at most, before there is any of it. RESOURCE_EXHAUSTED: as
+  // HostCharge's.
+  absl::Status Pay();
+  // Takes what a pass has made of the graph, or the pass's error, and pays for the new graph.
   absl::Status Replace(absl::StatusOr<Graph> graph);
   // The graph's nodes, and the graph as arrays: until it is replaced.
   const NodeOrder& order();
@@ -52,11 +59,16 @@ class Unit {
   absl::StatusOr<const Inferred*> inferred();
 
   // Makes `entries`, which follow from constants alone, the graph's first outputs.
-  void LeadWith(std::vector<NodeEntry> entries);
+  absl::Status LeadWith(std::vector<NodeEntry> entries);
   // So many of the graph's first outputs are nobody's but the program's, which may keep their values.
   uint32_t num_constants() const { return num_constants_; }
   // By node: whether only those outputs need the node.
   const std::vector<bool>& computes_constants();
+
+  // The charge, which the program that is made of the unit goes on with.
+  const std::shared_ptr<HostCharge>& charge() const { return charge_; }
+  // The bytes of the graph's nodes that passes have made: whoever gave the first graph does not have them.
+  int64_t made_bytes() const { return made_bytes_; }
 
   // Why a pass has left something undone, for reports: set by the pass, and taken by whoever watches.
   std::string note;
@@ -76,6 +88,10 @@ class Unit {
   std::unique_ptr<const IndexedGraph> indexed_;
   std::unique_ptr<const Inferred> inferred_;
   std::vector<bool> computes_constants_;
+
+  const std::shared_ptr<HostCharge> charge_;
+  std::unique_ptr<const NodeOrder> given_;  // The first graph's nodes, where somebody pays.
+  int64_t made_bytes_ = 0;
 };
 
 }  // namespace gluond

@@ -51,6 +51,9 @@ class Allocator {
   // Pays, until the result goes, for so many bytes of the host's memory that the caller has from elsewhere. The result has
   // no data. RESOURCE_EXHAUSTED as Allocate. An allocator without a budget charges nobody.
   virtual absl::StatusOr<std::shared_ptr<Buffer>> Charge(size_t) { return std::make_shared<Buffer>(nullptr, 0, device(), nullptr); }
+  // Frees what the memory's owner keeps only to be faster. Allocate does so before it refuses; who cannot do without a charge
+  // does it then, and asks again. False: there was nothing.
+  virtual bool LetGo() { return false; }
 };
 
 // A TBlob is memory that a kernel reads or writes. It does not own that memory.

@@ -136,7 +136,8 @@ Task<absl::StatusOr<InferenceState>> ForInference(ModelState state, Device devic
   const Signatures known = SignaturesOf(state);
   InferenceState made;
   const bool keeps = !LeftOutPasses().Contains(kKeepConstants);
-  Unit unit(given, known, {.device = device, .open_shapes = true, .checks_values = keeps, .constants = constants});
+  Unit unit(given, known,
+            {.device = device, .open_shapes = true, .checks_values = keeps, .constants = constants, .payer = &allocator});
   PassWatcher watcher(unit);
   absl::StatusOr<std::vector<NodeEntry>> entries = std::vector<NodeEntry>();
   {

@@ -57,6 +57,7 @@ absl::StatusOr<ProgramReport> ReportModel(const Model& model, const Graph& graph
     names.insert(parameter.name);
   }
   options.device = model.options().lane->device();
+  options.payer = model.options().allocator.get();
   if (!options.is_train) {
     options.constants = std::make_shared<const absl::flat_hash_set<std::string>>(UnwrittenBy(graph, std::move(names)));
   }

@@ -246,6 +246,12 @@ int64_t Binding::own_bytes() const {
   return bytes;
 }
 
+int64_t Binding::host_bytes() const {
+  const size_t ranges = ranges_.capacity() + open_read_.capacity() + open_written_.capacity();
+  return static_cast<int64_t>(own_.capacity() * sizeof(Tensor) + targets_.capacity() * sizeof(Target) +
+                              copies_.capacity() * sizeof(OutputCopy) + ranges * sizeof(Range));
+}
+
 absl::StatusOr<void*> Binding::OwnMemory(uint32_t k) {
   if (!own_[k].defined() || !IsOnlyHolder(own_[k].buffer())) {
     auto tensor = Tensor::Empty(allocator_, program_.outputs[k].shape, program_.outputs[k].dtype);

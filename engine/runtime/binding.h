@@ -46,6 +46,8 @@ class Binding {
 
   // The bytes of the outputs' memory that the binding made and keeps.
   int64_t own_bytes() const;
+  // The host's memory of its tables.
+  int64_t host_bytes() const;
 
  private:
   // One output, as the caller wants it.

@@ -67,8 +67,9 @@ absl::StatusOr<std::shared_ptr<Buffer>> DeviceAllocator::Allocate(size_t bytes) 
 
 absl::StatusOr<std::shared_ptr<Buffer>> DeviceAllocator::Charge(size_t bytes) {
   const int64_t charge = static_cast<int64_t>(bytes);
-  RETURN_IF_ERROR(budget_->Charge(charge));
-  return std::make_shared<Buffer>(nullptr, 0, device_, [budget = budget_, charge] { budget->Refund(charge); });
+  const std::shared_ptr<Budget> payer = shared_ ? Budget::PartOf(budget_) : budget_;
+  RETURN_IF_ERROR(payer->Charge(charge));
+  return std::make_shared<Buffer>(nullptr, 0, device_, [budget = payer, charge] { budget->Refund(charge); });
 }
 
 }  // namespace gluond

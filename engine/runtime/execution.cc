@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/compile/host_charge.h"
 #include "engine/core/custom_host.h"
 #include "engine/core/interruption.h"
 #include "engine/core/op.h"
@@ -46,6 +47,12 @@ Execution::Execution(std::unique_ptr<Program> program, const ExecutorOptions& op
     calls_.resize(steps.size());
     own_time_ = std::make_shared<ClientTime>();
   }
+}
+
+absl::Status Execution::EndCompiling(const ExecutorOptions& options) {
+  const auto calls = static_cast<int64_t>(calls_.capacity() * sizeof(AsyncCalls));
+  RETURN_IF_ERROR(program_->charge->Set(program_->HostBytes() + binding_.host_bytes() + calls));
+  return program_->Prepare(options, lane_);
 }
 
 bool Execution::idle() const { return !running_.load(std::memory_order_acquire) && (left_ == nullptr || !left_->in_use()); }

@@ -24,6 +24,10 @@ class Execution final : public AsyncOwner, public Cancellation::Listener, public
  public:
   Execution(std::unique_ptr<Program> program, const ExecutorOptions& options, Lane& lane, Allocator& allocator);
 
+  // Pays for what stays of compiling, and no more for what it alone took; then prepares the kernels. Errors as Program::Prepare's.
+  // RESOURCE_EXHAUSTED: others have taken what was refunded.
+  absl::Status EndCompiling(const ExecutorOptions& options);
+
   const Program& program() const { return *program_; }
   Run& run() { return run_; }
   Binding& binding() { return binding_; }

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "engine/compile/host_charge.h"
 #include "engine/core/mutex.h"
 #include "engine/core/status_macros.h"
 #include "engine/runtime/execution.h"
@@ -13,7 +14,9 @@ absl::StatusOr<std::unique_ptr<Executor>> Executor::Compile(const Graph& graph, 
                                                             const ExecutorOptions& options, Lane& lane, Allocator& allocator,
                                                             std::shared_ptr<SharedArena> arena) {
   ASSIGN_OR_RETURN(std::unique_ptr<Program> program, Program::Compile(graph, known, options, lane, allocator, std::move(arena)));
-  return std::unique_ptr<Executor>(new Executor(std::make_shared<Execution>(std::move(program), options, lane, allocator)));
+  auto execution = std::make_shared<Execution>(std::move(program), options, lane, allocator);
+  RETURN_IF_ERROR(execution->EndCompiling(options));
+  return std::unique_ptr<Executor>(new Executor(std::move(execution)));
 }
 
 Executor::Executor(std::shared_ptr<Execution> execution) : execution_(std::move(execution)) {}
@@ -64,7 +67,8 @@ absl::Status Executor::RunAndWait(Run run, std::vector<Tensor>* outputs) {
 
 int64_t Executor::arena_bytes() const { return static_cast<int64_t>(execution_->program().arena.bytes()); }
 int64_t Executor::own_bytes() const {
-  return execution_->binding().own_bytes() + (execution_->program().shares_arena ? 0 : arena_bytes());
+  const Program& program = execution_->program();
+  return program.charge->bytes() + execution_->binding().own_bytes() + (program.shares_arena ? 0 : arena_bytes());
 }
 
 }  // namespace gluond

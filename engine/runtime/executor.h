@@ -87,7 +87,8 @@ class Executor {
   using Done = std::function<void(absl::Status)>;
 
   // Runs the passes (engine/compile/pipeline.h), allocates the arena and prepares the kernels. Any thread; takes long. `arena` is
-  // shared by programs of which one runs at a time; null: the program has an arena of its own.
+  // shared by programs of which one runs at a time; null: the program has an arena of its own. The allocator pays for what the
+  // passes take before they take it, and for the program's tables as long as there is a program.
   //
   // The i-th node that draws random numbers, in the graph's topological order, draws from Philox stream i. So the same graph
   // always draws the same numbers, whatever the passes do.
@@ -152,7 +153,8 @@ class Executor {
 
   // Its part of the arena, which others may share.
   int64_t arena_bytes() const;
-  // Memory that the executor alone keeps between runs: outputs that it has lent, and an arena that it does not share.
+  // Memory that the executor alone keeps between runs: its program's tables, outputs that it has lent, and an arena that it does
+  // not share.
   // Requires: idle().
   int64_t own_bytes() const;
 

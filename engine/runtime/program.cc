@@ -23,6 +23,14 @@
 namespace gluond {
 namespace {
 
+template <class T>
+int64_t BytesOf(const std::vector<T>& values) {
+  return static_cast<int64_t>(values.capacity() * sizeof(T));
+}
+int64_t BytesOf(const std::vector<bool>& values) { return static_cast<int64_t>(values.capacity() / 8); }
+// A short text lies in the string itself.
+int64_t BytesOf(const std::string& text) { return text.size() < sizeof(text) / 2 ? 0 : static_cast<int64_t>(text.capacity()); }
+
 // Constants of a program that has no values yet: each lies, meanwhile, at its slot.
 class ConstantSlots final : public Constants {
  public:
@@ -190,7 +198,7 @@ class Compiler {
       if (i >= indexed.inputs.size()) continue;
       const uint32_t entry = indexed.inputs[i].entry, slot = SlotOf(entry);
       // A call with FAffine writes nothing in a prediction.
-      const bool writes = is_train_ || node.op()->GetAttr<FAffine>("FAffine") == nullptr;
+      const bool writes = is_train_ || AffineOf(node) == nullptr;
       if (slot < program_->inputs.size() && writes) program_->inputs[slot].mutated = true;
       if (step.async) RETURN_IF_ERROR(Stage(entry, &program_->ins[step.first_in + i], allocator));
     }
@@ -364,9 +372,12 @@ absl::StatusOr<std::unique_ptr<Program>> Program::Compile(const Graph& graph, co
     return absl::InvalidArgumentError(absl::StrCat("a pause after ", options.pause_after, " of ", graph.outputs.size(),
                                                    " outputs; want one without constants, after outputs that there are"));
   }
-  Unit unit(
-      graph, known,
-      {.device = lane.device(), .is_train = options.is_train, .num_first = options.pause_after, .constants = options.constants});
+  Unit unit(graph, known,
+            {.device = lane.device(),
+             .is_train = options.is_train,
+             .num_first = options.pause_after,
+             .constants = options.constants,
+             .payer = &allocator});
   RETURN_IF_ERROR(RunPasses(Stage::kPlan, options.left_out, &unit));
   ASSIGN_OR_RETURN(const Inferred* const inferred, unit.inferred());
   Compiler compiler(unit, *inferred, allocator);
@@ -374,20 +385,21 @@ absl::StatusOr<std::unique_ptr<Program>> Program::Compile(const Graph& graph, co
   program->chains = std::move(unit.chains);
   std::erase_if(program->chains,
                 [&](const RowChain& chain) { return chain.first < program->pause && chain.last > program->pause; });
-  OpContext context = lane.NewContext(options.is_train);
-  ConstantSlots constants(*program);
-  if (!program->constant_variables.empty()) context.constants = &constants;
-  RETURN_IF_ERROR(program->Prepare(context, options.added.get()));
+  program->made_bytes = unit.made_bytes();
+  program->charge = unit.charge();
   return program;
 }
 
-absl::Status Program::Prepare(const OpContext& context, const std::vector<bool>* added) {
+absl::Status Program::Prepare(const ExecutorOptions& options, const Lane& lane) {
+  OpContext context = lane.NewContext(options.is_train);
+  ConstantSlots known(*this);
+  if (!constant_variables.empty()) context.constants = &known;
   OpContext own = context;
   own.kernels = &kernels;
   std::vector<OpReqType> wanted = reqs;
-  for (size_t k = 0; added != nullptr && k < added->size(); ++k) {
+  for (size_t k = 0; options.added != nullptr && k < options.added->size(); ++k) {
     const ProgramOutput& place = output_places[k];
-    if ((*added)[k] && place.kind == ProgramOutput::kOwnSlot && !place.read) wanted[place.req] = kAddTo;
+    if ((*options.added)[k] && place.kind == ProgramOutput::kOwnSlot && !place.read) wanted[place.req] = kAddTo;
   }
   auto chain = chains.begin();
   for (uint32_t i = 0; i < steps.size(); ++i) {
@@ -411,6 +423,22 @@ absl::Status Program::PrepareCall(const Node& node, const OpContext& context, ab
   const absl::Status prepared = (*prepare)(node.attrs, context, in, req, out);
   if (prepared.ok() || absl::IsUnimplemented(prepared) || absl::IsResourceExhausted(prepared)) return absl::OkStatus();
   return OperatorError(node, prepared);
+}
+
+int64_t Program::HostBytes() const {
+  int64_t bytes = sizeof(Program) + made_bytes;
+  bytes += BytesOf(steps) + BytesOf(ins) + BytesOf(outs) + BytesOf(reqs) + BytesOf(arena_uses) + BytesOf(nodes);
+  bytes += static_cast<int64_t>(staged.size() * sizeof(StagedInput));
+  bytes += BytesOf(slots) + BytesOf(last_reader) + BytesOf(read_at_end) + BytesOf(read_first) + BytesOf(read_rest);
+  for (const Slot& slot : slots) bytes += BytesOf(slot.uses);
+  bytes += BytesOf(inputs) + static_cast<int64_t>(input_index.capacity() * (sizeof(*input_index.begin()) + 1));
+  for (const Executor::Variable& input : inputs) bytes += 2 * BytesOf(input.name);  // Once more in input_index.
+  bytes += BytesOf(outputs) + BytesOf(output_places);
+  for (const ProgramOutput& place : output_places) bytes += BytesOf(place.in_place);
+  bytes += BytesOf(constants) + BytesOf(constant_inputs) + BytesOf(constant_variables) + BytesOf(constants_text);
+  bytes += BytesOf(chains);
+  for (const RowChain& chain : chains) bytes += BytesOf(chain.ins) + BytesOf(chain.outs);
+  return bytes;
 }
 
 bool Program::MayOverwrite(const ProgramOutput& o, uint32_t v) const {

@@ -23,6 +23,8 @@
 
 namespace gluond {
 
+class HostCharge;
+
 // An input that an async step mutates. The operator writes `copy`, and the run copies that back: an operator that goes
 // on after its run was cancelled writes nothing that others use.
 struct StagedInput {
@@ -89,15 +91,15 @@ struct Program {
   // `payer`: as of KernelCache.
   explicit Program(Allocator* payer) : kernels(kMostKernels, payer), kernels_payer(payer) {}
 
-  // See Executor::Compile. `arena` may be null. A program with async steps has one of its own in any case: their operators
+  // See Executor::Compile; the kernels are not prepared yet. `arena` may be null. A program with async steps has one of its own in any case: their operators
   // may write to it while others run.
   static absl::StatusOr<std::unique_ptr<Program>> Compile(const Graph& graph, const Signatures& known,
                                                           const ExecutorOptions& options, const Lane& lane, Allocator& allocator,
                                                           std::shared_ptr<SharedArena> arena);
 
-  // Makes what the kernels will look for. `added`: see ExecutorOptions. CANCELLED or DEADLINE_EXCEEDED: nobody waits for the program any more. Otherwise a
+  // Makes what the kernels will look for. CANCELLED or DEADLINE_EXCEEDED: nobody waits for the program any more. Otherwise a
   // preparation's error, with the node in front.
-  absl::Status Prepare(const OpContext& context, const std::vector<bool>* added);
+  absl::Status Prepare(const ExecutorOptions& options, const Lane& lane);
   // The same for one call. The runs tell what a library does not have, or has no memory for: some may not need it.
   static absl::Status PrepareCall(const Node& node, const OpContext& context, absl::Span<const TBlob> in,
                                   absl::Span<const OpReqType> req, absl::Span<const TBlob> out);
@@ -123,6 +125,11 @@ struct Program {
   };
   Part first() const { return {0, pause, 0, num_first}; }
   Part rest() const { return {pause, static_cast<uint32_t>(steps.size()), num_first, static_cast<uint32_t>(outputs.size())}; }
+
+  // The host's memory that the program's tables take, with nodes that it alone has; without what kernels keep.
+  int64_t HostBytes() const;
+
+  std::shared_ptr<HostCharge> charge;  // For all that compiling takes, and then for what stays of it.
 
   std::vector<Step> steps;
   uint32_t pause = 0;      // The first step of the rest; without a pause, the number of steps.
@@ -158,6 +165,7 @@ struct Program {
   void* arena_memory = nullptr;  // In this run.
 
   std::vector<NodePtr> nodes;  // Keeps them alive.
+  int64_t made_bytes = 0;      // Those nodes take it that the passes have made.
 };
 
 }  // namespace gluond

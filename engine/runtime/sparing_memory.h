@@ -28,8 +28,9 @@ class SparingMemory final : public Allocator {
 
   Device device() const override { return memory_->device(); }
   absl::StatusOr<std::shared_ptr<Buffer>> Allocate(size_t bytes) override;
-  // Frees nothing: what is charged makes its owner faster, too.
+  // Frees nothing: most of what is charged makes its owner faster, too.
   absl::StatusOr<std::shared_ptr<Buffer>> Charge(size_t bytes) override { return memory_->Charge(bytes); }
+  bool LetGo() override;
 
  private:
   const std::shared_ptr<Allocator> memory_;

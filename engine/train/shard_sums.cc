@@ -38,10 +38,7 @@ absl::Status ShardSums::Reserve(const Needs& needs) {
   const int64_t on_host = IsOnHost() ? 0 : needs.level + needs.reducer;
   const auto all = static_cast<size_t>(needs.sums + needs.at_first + (IsOnHost() ? needs.reducer : 0));
   absl::StatusOr<std::shared_ptr<Buffer>> charged = allocator_.Charge(all);
-  if (!charged.ok()) {
-    RETURN_IF_ERROR(allocator_.Allocate(all).status());  // Ends idle executors, which Charge does not.
-    charged = allocator_.Charge(all);
-  }
+  if (!charged.ok() && allocator_.LetGo()) charged = allocator_.Charge(all);
   RETURN_IF_ERROR(charged.status());
   if (on_host > 0) {
     ASSIGN_OR_RETURN(rest_on_host_, host_allocator_.Charge(static_cast<size_t>(on_host)));

@@ -148,7 +148,9 @@ TEST(Budget, IdleGraphsMakeRoom) {
   EXPECT_EQ(bench.Status(y), absl::OkStatus());
   const std::vector<float> values = bench.Values(y);
   EXPECT_EQ(bench.Status(bench.Graph(**graph, {y})[0]), absl::OkStatus());
-  EXPECT_EQ(bench.used(), 80'000) << "the executor keeps its output's memory";
+  const int64_t program = bench.used() - 80'000;
+  EXPECT_GT(program, 0) << "the executor keeps its output's memory, too";
+  EXPECT_LT(program, 4'000);
   EXPECT_EQ(bench.Status(bench.Call("_zeros", {{"shape", "(14000,)"}})), absl::OkStatus());
   EXPECT_EQ(bench.Values(y), values);
 }

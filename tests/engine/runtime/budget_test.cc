@@ -5,10 +5,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <future>
+#include <memory>
+#include <string>
 #include <thread>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "engine/core/error_info.h"
+#include "engine/runtime/sparing_memory.h"
 #include "tests/engine/runtime/test_ops.h"
 
 namespace gluond {
@@ -289,10 +294,10 @@ TEST(DeviceAllocatorTest, UnknownDevicesAreUnavailable) {
   EXPECT_EQ(DeviceAllocator::Create(gpu, nullptr).status().code(), absl::StatusCode::kUnavailable);
 }
 
-// Compiling says whose memory is used up, and leaves nothing charged.
+// Compiling says whose memory is used up, and leaves nothing charged: tables of the program are there before its arena is.
 TEST(ExecutorBudgetTest, ARefusedGraphLeavesNothingCharged) {
   Bench bench;
-  auto budget = std::make_shared<Budget>("model 'm'", 10000, "--max_model_bytes");
+  auto budget = std::make_shared<Budget>("model 'm'", 100000, "--max_model_bytes");
   auto allocator = *DeviceAllocator::Create(Device(), budget);
   const NodeEntry x = MakeVariable("x");
   const NodeEntry square = MakeNode("t_square", "s", {x});
@@ -300,20 +305,73 @@ TEST(ExecutorBudgetTest, ARefusedGraphLeavesNothingCharged) {
   const auto compile = [&](int64_t n) {
     return Executor::Compile(Graph{outputs}, SignatureOf(outputs, n), {}, bench.lane(), *allocator);
   };
-  EXPECT_EQ(compile(4000).status(), OverLimit("--max_model_bytes",
-                                              "the arena of a graph: memory of model 'm': 16000 bytes wanted, 0 of 10000 "
-                                              "in use; free some, or raise --max_model_bytes"));
+  const int64_t arena = (*compile(1))->arena_bytes(), compiling = budget->peak() - arena;
+  ASSERT_GT(compiling, 0);
   EXPECT_EQ(budget->used(), 0);
-  auto executor = compile(2000);
+  EXPECT_EQ(compile(40000).status(),
+            OverLimit("--max_model_bytes", absl::StrCat("the arena of a graph: memory of model 'm': 160000 bytes wanted, ",
+                                                        compiling, " of 100000 in use; free some, or raise --max_model_bytes")));
+  EXPECT_EQ(budget->used(), 0);
+  auto executor = compile(20000);
   ASSERT_TRUE(executor.ok());
-  EXPECT_EQ((*executor)->RunAndWait(MakeRun({bench.Filled(2000, 1)}), nullptr),
-            OverLimit("--max_model_bytes",
-                      "output 0: memory of model 'm': 8000 bytes wanted, 8000 of 10000 in use; "
-                      "free some, or raise --max_model_bytes"));
-  EXPECT_EQ((*executor)->RunAndWait(MakeRun({bench.Filled(2000, 1)}, {bench.Filled(2000, 0)}), nullptr), absl::OkStatus());
+  const int64_t program = budget->used() - 80000;
+  EXPECT_GT(program, 0);
+  EXPECT_LT(program, compiling) << "what compiling alone has taken is charged no more";
+  EXPECT_EQ((*executor)->own_bytes(), program + 80000);
+  EXPECT_EQ((*executor)->RunAndWait(MakeRun({bench.Filled(20000, 1)}), nullptr),
+            OverLimit("--max_model_bytes", absl::StrCat("output 0: memory of model 'm': 80000 bytes wanted, ", program + 80000,
+                                                        " of 100000 in use; free some, or raise --max_model_bytes")));
+  EXPECT_EQ((*executor)->RunAndWait(MakeRun({bench.Filled(20000, 1)}, {bench.Filled(20000, 0)}), nullptr), absl::OkStatus());
   executor->reset();
   bench.Drain();  // The lane may still be leaving the run.
   EXPECT_EQ(budget->used(), 0);
+}
+
+// A graph of 100,000 nodes is refused as it is walked, where there is no room for its program, and before there are passes.
+TEST(ExecutorBudgetTest, ALargeGraphIsRefusedBeforeItIsCompiled) {
+  Bench bench;
+  NodeEntry y = MakeVariable("x");
+  for (int i = 0; i < 100000; ++i) y = MakeNode("t_square", "s", {y});
+  const auto compile = [&](Allocator& allocator) {
+    return Executor::Compile(Graph{{y}}, SignatureOf({y}, 1), {}, bench.lane(), allocator).status();
+  };
+  const auto plenty = std::make_shared<Budget>("model 'm'", int64_t{1} << 30, "--max_model_bytes");
+  ASSERT_EQ(compile(**DeviceAllocator::Create(Device(), plenty)), absl::OkStatus());
+  EXPECT_GT(plenty->peak(), 100000 * 500) << "a node takes some hundred bytes";
+  EXPECT_EQ(plenty->used(), 0);
+  for (const int64_t limit : {int64_t{0}, int64_t{1} << 20, plenty->peak() - 1}) {
+    const auto budget = std::make_shared<Budget>("model 'm'", limit, "--max_model_bytes");
+    const absl::Status status = compile(**DeviceAllocator::Create(Device(), budget));
+    EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+    EXPECT_THAT(std::string(status.message()), testing::AllOf(testing::HasSubstr("memory of model 'm': "),
+                                                              testing::HasSubstr("; free some, or raise --max_model_bytes")));
+    EXPECT_EQ(budget->used(), 0) << "limit " << limit;
+  }
+}
+
+// A refused compilation makes room of what its owner keeps to be faster.
+TEST(ExecutorBudgetTest, IdleExecutorsGoBeforeACompilationIsRefused) {
+  Bench bench;
+  const auto budget = std::make_shared<Budget>("model 'm'", int64_t{1} << 20, "--max_model_bytes");
+  const auto memory = std::make_shared<SparingMemory>(*DeviceAllocator::Create(Device(), budget));
+  ExecutorCache cache(bench.lane(), *memory);
+  memory->Spare(&cache);
+  NodeEntry y = MakeVariable("x");
+  for (int i = 0; i < 900; ++i) y = MakeNode("t_square", "s", {y});
+  const auto graph = std::make_shared<const Graph>(Graph{{y}});
+  for (int64_t n = 1; n <= 8; ++n) {
+    std::promise<absl::Status> done;
+    cache.Checkout(bench.KeyOf(graph, n), [&](absl::StatusOr<ExecutorLease> lease) {
+      const absl::Status status = lease.status();
+      lease = ExecutorLease();
+      done.set_value(status);
+    });
+    EXPECT_EQ(done.get_future().get(), absl::OkStatus()) << n;
+  }
+  bench.Drain();
+  EXPECT_LT(cache.num_idle(), 8u);
+  EXPECT_GT(cache.num_idle(), 0u);
+  memory->Spare(nullptr);
 }
 
 }  // namespace

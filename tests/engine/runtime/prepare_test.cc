@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <limits>
 #include <memory>
 #include <string>
 #include <utility>
@@ -40,11 +41,10 @@ class CountedCharges final : public Allocator {
   Device device() const override { return memory_.device(); }
   absl::StatusOr<std::shared_ptr<Buffer>> Allocate(size_t bytes) override { return memory_.Allocate(bytes); }
   absl::StatusOr<std::shared_ptr<Buffer>> Charge(size_t bytes) override {
-    ++charges;
-    return refuses ? absl::ResourceExhaustedError("no charges") : memory_.Charge(bytes);
+    return charges++ >= most ? absl::ResourceExhaustedError("no charges") : memory_.Charge(bytes);
   }
   std::atomic<int> charges = 0;
-  bool refuses = false;
+  int most = std::numeric_limits<int>::max();
 
  private:
   Allocator& memory_;
@@ -224,13 +224,24 @@ TEST_F(PrepareTest, WhatIsKeptGoesWithTheProgram) {
   EXPECT_EQ(budget_->used(), before);
 }
 
-TEST_F(PrepareTest, ABudgetThatIsFullCostsNothing) {
+// A budget that has room for the program and for none of its kernels.
+TEST_F(PrepareTest, AFullBudgetsKernelsServeOneCallEach) {
   const auto want = Run(*Compile(Network(), {4, 3, 12, 12}, /*is_train=*/true));
-  memory_.refuses = true;
-  const auto executor = Compile(Network(), {4, 3, 12, 12}, /*is_train=*/true);
-  const int prepared = memory_.charges;
-  EXPECT_EQ(Run(*executor), want);
-  EXPECT_EQ(memory_.charges, prepared) << "the budget was asked again";
+  const int64_t others = budget_->used();
+  absl::StatusOr<std::unique_ptr<Executor>> executor = absl::UnknownError("not compiled yet");
+  for (int n = 0; !executor.ok(); ++n) {
+    memory_.most = memory_.charges + n;
+    executor =
+        Executor::Compile(Graph{Network()}, {{"data", {{4, 3, 12, 12}, DType::kFloat32}}}, {.is_train = true}, *lane_, memory_);
+    ASSERT_TRUE(executor.ok() || absl::IsResourceExhausted(executor.status())) << executor.status();
+    ASSERT_LT(n, 5) << "the program's own charges are few";
+  }
+  EXPECT_EQ(budget_->used() - others, (*executor)->own_bytes()) << "no kernel is kept";
+  for (int i = 0; i < 2; ++i) {
+    const int before = memory_.charges;
+    EXPECT_EQ(Run(**executor), want);
+    EXPECT_GT(memory_.charges, before) << "each run makes them anew";
+  }
 }
 
 TEST_F(PrepareTest, WhatCannotBePreparedIsForTheRunToTell) {
