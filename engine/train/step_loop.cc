@@ -33,8 +33,8 @@ class Trainer::StepLoop {
       if (status.ok() && !source_->done()) status = co_await model_.strand().Yield();
     }
     // The steps taken stay: the caller must learn how far the call came, or it would train on the same rows again. The
-    // next call meets an error that ended this one, with nothing applied.
-    if (train_ && samples_ > 0) status = trainer_.AwaitDevice();
+    // next call meets an error that ended this one, with nothing applied. No call meets an update's error again.
+    if (train_ && samples_ > 0 && !update_failed_) status = trainer_.AwaitDevice();
     model_.runs().set_client_time(client_time_);
     CO_RETURN_IF_ERROR(status);
     co_return Report();
@@ -93,7 +93,9 @@ class Trainer::StepLoop {
       const absl::Span<const double> squares(loss.data<double>() + num_losses, num_squares);
       StepReport next = report_;
       ASSIGN_OR_RETURN(const bool updates, trainer_.Decide(*step_, squares, divisor, std::isfinite(sum), &next));
-      RETURN_IF_ERROR(trainer_.Take(*step_, graph.gradients(), updates));
+      const absl::Status taken = trainer_.Take(*step_, graph.gradients(), updates);
+      update_failed_ = !taken.ok();
+      RETURN_IF_ERROR(taken);
       report_ = std::move(next);
       trainer_.Progressed(batch_.samples, sum / static_cast<double>(loss.Size()), report_.gradient_norm);
       if (source_->position() != nullptr) parts_.position = *source_->position();
@@ -126,6 +128,7 @@ class Trainer::StepLoop {
   MetricSum loss_;
   std::vector<MetricSum> metrics_;
   int64_t samples_ = 0;
+  bool update_failed_ = false;
 };
 
 void Trainer::Run(bool train, OpenSource open, double divisor, CancellationPtr cancellation, OnStep done) {

@@ -20,12 +20,18 @@ Trainer::Trainer(std::shared_ptr<Model> model, TrainerOptions options) : model_(
 Trainer::~Trainer() = default;
 
 absl::StatusOr<std::shared_ptr<Trainer>> Trainer::Create(std::shared_ptr<Model> model, TrainerOptions options) {
+  ASSIGN_OR_RETURN(std::unique_ptr<Optimizer> optimizer, Optimizers().Make(options.optimizer.type, options.optimizer.attrs));
+  return Create(std::move(model), std::move(options), std::move(optimizer));
+}
+
+absl::StatusOr<std::shared_ptr<Trainer>> Trainer::Create(std::shared_ptr<Model> model, TrainerOptions options,
+                                                         std::unique_ptr<Optimizer> optimizer) {
   std::shared_ptr<Trainer> trainer(new Trainer(std::move(model), std::move(options)));
-  RETURN_IF_ERROR(trainer->Initialize());
+  RETURN_IF_ERROR(trainer->Initialize(std::move(optimizer)));
   return trainer;
 }
 
-absl::Status Trainer::Initialize() {
+absl::Status Trainer::Initialize(std::unique_ptr<Optimizer> optimizer) {
   std::vector<std::string> outputs;
   for (const ModelOutput& output : model_->outputs()) outputs.push_back(output.name);
   const auto found = std::find(outputs.begin(), outputs.end(), options_.prediction);
@@ -53,7 +59,6 @@ absl::Status Trainer::Initialize() {
   if (!(options_.clip_global_norm >= 0)) {
     return absl::InvalidArgumentError(absl::StrCat("clip_global_norm is ", options_.clip_global_norm, "; want 0 (off) or more"));
   }
-  ASSIGN_OR_RETURN(std::unique_ptr<Optimizer> optimizer, Optimizers().Make(options_.optimizer.type, options_.optimizer.attrs));
   const double base_lr = optimizer->param().learning_rate;
   parts_ = std::make_unique<Parts>(*model_, inputs_.size(), std::move(optimizer));
   if (!options_.lr_schedule.type.empty()) {
@@ -116,7 +121,11 @@ absl::Status Trainer::Take(StepGraph& step, absl::Span<const size_t> parameters,
     step.graph->Abandon();
     RETURN_IF_ERROR(ForgetSums(parameters));
   } else {
-    RETURN_IF_ERROR(step.graph->Continue());
+    if (const absl::Status status = step.graph->Continue(); !status.ok()) {
+      const absl::string_view what =
+          " of the model's parameters failed, and may have written some of them; load a checkpoint, or go on";
+      return Annotate(status, absl::StrCat("update ", this->step() + 1, what));
+    }
     step.graph->Swap();
     parts_->updater.Count(parameters);
     model_->runs().ForgetForward();

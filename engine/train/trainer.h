@@ -8,7 +8,8 @@
 // Thread-safe; no call waits: calls run on the model's strand, in order with the model's own (see model.h, also for
 // the rules of callbacks). A failed or cancelled step has changed nothing that a step makes: parameters, running means,
 // optimizer's states, sums of gradients, random numbers, counts. Work that can fail comes before the first write, or writes
-// to other memory. Gradients that an earlier Backward has written may be lost; Step says so then.
+// to other memory. Gradients that an earlier Backward has written may be lost; Step says so then. The exception is an update
+// operator that fails, as a GPU's may: it is the error of the call, and the weights that it has written stay written.
 
 #ifndef ENGINE_TRAIN_TRAINER_H_
 #define ENGINE_TRAIN_TRAINER_H_
@@ -124,6 +125,9 @@ class Trainer : public std::enable_shared_from_this<Trainer> {
   // NOT_FOUND: an unknown loss, optimizer, schedule, metric or output. INVALID_ARGUMENT: a wrong attribute, an operator
   // without gradient, or one without kernel on the model's device.
   static absl::StatusOr<std::shared_ptr<Trainer>> Create(std::shared_ptr<Model> model, TrainerOptions options);
+  // The same with an optimizer that is in no catalog; options.optimizer is its name alone.
+  static absl::StatusOr<std::shared_ptr<Trainer>> Create(std::shared_ptr<Model> model, TrainerOptions options,
+                                                         std::unique_ptr<Optimizer> optimizer);
   ~Trainer();
 
   const std::shared_ptr<Model>& model() const { return model_; }
@@ -140,7 +144,7 @@ class Trainer : public std::enable_shared_from_this<Trainer> {
   // Many steps in one call. `steps` counts the steps that were tried, skipped ones included.
   // A call that ends early after some steps reports those steps and is OK; `samples` tells how far the call came.
   // Such a call was cancelled, came too late, or its next step fails: a last batch that does not fit the model, no
-  // memory. A call that goes on from there meets the error with nothing applied.
+  // memory. A call that goes on from there meets the error with nothing applied. An update that fails is an error all the same.
   void TrainSteps(DatasetSteps steps, CancellationPtr cancellation, OnStep done);
 
   // A step that several processes compute together (sharded_step.h), in two parts. ComputeStep does all that can fail, and has
@@ -216,7 +220,7 @@ class Trainer : public std::enable_shared_from_this<Trainer> {
   };
 
   Trainer(std::shared_ptr<Model> model, TrainerOptions options);
-  absl::Status Initialize();
+  absl::Status Initialize(std::unique_ptr<Optimizer> optimizer);
   // Decides at the pause of a step whether the rest of the run updates its parameters, and reports. The rest is ready then.
   // `squares` are the sums of the gradients' squares, which the run has made if WantsNorm.
   absl::StatusOr<bool> Decide(StepGraph& step, absl::Span<const double> squares, double divisor, bool loss_is_finite,
