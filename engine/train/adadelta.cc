@@ -15,24 +15,21 @@ struct AdaDeltaParam : Param<AdaDeltaParam>, OptimizerParam {
   }
 };
 
-class AdaDelta : public Optimizer {
+class AdaDelta : public OperatorOptimizer {
  public:
-  explicit AdaDelta(const AdaDeltaParam& p) : Optimizer(p), p_(p) {}
+  explicit AdaDelta(const AdaDeltaParam& p) : OperatorOptimizer(p), p_(p) {}
 
+  std::string op() const override { return "adadelta_update"; }
+  AttrDict attrs() const override {
+    AttrDict attrs = param().UpdateAttrs();
+    attrs["rho"] = Text(p_.rho);
+    attrs["epsilon"] = Text(p_.epsilon);
+    return attrs;
+  }
   OptimizerStates states() const override { return {{"grads"}, {"steps"}}; }
+  StepNumbers numbers(const UpdateRates& at) const override { return {{"wd", at.wd}}; }
 
  private:
-  absl::Status Expand(UpdateGraph& u) const override {
-    NodeEntry &grads = u.states[0], &steps = u.states[1];
-    const NodeEntry g = Scaled(u);
-    grads = p_.rho * grads + (1 - p_.rho) * g * g;
-    const auto root = [&](const NodeEntry& x) { return u.Call("sqrt", {x + p_.epsilon}); };
-    const NodeEntry step = root(steps) / root(grads) * g;
-    steps = p_.rho * steps + (1 - p_.rho) * step * step;
-    u.weight = u.weight - (step + u.Times(u.weight, "wd"));
-    return absl::OkStatus();
-  }
-
   const AdaDeltaParam p_;
 };
 

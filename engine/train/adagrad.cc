@@ -13,21 +13,19 @@ struct AdaGradParam : Param<AdaGradParam>, OptimizerParam {
   }
 };
 
-class AdaGrad : public Optimizer {
+class AdaGrad : public OperatorOptimizer {
  public:
-  explicit AdaGrad(const AdaGradParam& p) : Optimizer(p), epsilon_(p.epsilon) {}
+  explicit AdaGrad(const AdaGradParam& p) : OperatorOptimizer(p), epsilon_(p.epsilon) {}
 
+  std::string op() const override { return "adagrad_update"; }
+  AttrDict attrs() const override {
+    AttrDict attrs = param().UpdateAttrs();
+    attrs["epsilon"] = Text(epsilon_);
+    return attrs;
+  }
   OptimizerStates states() const override { return {{"history"}}; }
 
  private:
-  absl::Status Expand(UpdateGraph& u) const override {
-    const NodeEntry g = Scaled(u);
-    u.states[0] = u.states[0] + g * g;
-    const NodeEntry step = g / u.Call("sqrt", {u.states[0] + epsilon_});
-    u.weight = u.weight - u.Times(step + u.Times(u.weight, "wd"), "lr");
-    return absl::OkStatus();
-  }
-
   const double epsilon_;
 };
 

@@ -16,25 +16,23 @@ struct AdamaxParam : Param<AdamaxParam>, OptimizerParam {
   }
 };
 
-class Adamax : public Optimizer {
+class Adamax : public OperatorOptimizer {
  public:
-  explicit Adamax(const AdamaxParam& p) : Optimizer(p), p_(p) {}
+  explicit Adamax(const AdamaxParam& p) : OperatorOptimizer(p), p_(p) {}
 
+  std::string op() const override { return "adamax_update"; }
+  AttrDict attrs() const override {
+    AttrDict attrs = param().UpdateAttrs();
+    attrs["beta1"] = Text(p_.beta1);
+    attrs["beta2"] = Text(p_.beta2);
+    return attrs;
+  }
   OptimizerStates states() const override { return {{"mean"}, {"max"}}; }
   StepNumbers numbers(const UpdateRates& at) const override {
     return {{"lr", at.lr / (1 - std::pow(p_.beta1, static_cast<double>(at.t)))}, {"wd", at.wd}};
   }
 
  private:
-  absl::Status Expand(UpdateGraph& u) const override {
-    NodeEntry &mean = u.states[0], &max = u.states[1];
-    const NodeEntry g = Decayed(u);
-    mean = p_.beta1 * mean + (1 - p_.beta1) * g;
-    max = u.Call("_maximum", {p_.beta2 * max, u.Call("abs", {g})});
-    u.weight = u.weight - u.Times(mean, "lr") / u.Call("_maximum_scalar", {max}, {{"scalar", "1e-37"}});
-    return absl::OkStatus();
-  }
-
   const AdamaxParam p_;
 };
 

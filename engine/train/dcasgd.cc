@@ -16,30 +16,25 @@ struct DcasgdParam : Param<DcasgdParam>, OptimizerParam {
   }
 };
 
-class Dcasgd : public Optimizer {
+class Dcasgd : public OperatorOptimizer {
  public:
-  explicit Dcasgd(const DcasgdParam& p) : Optimizer(p), p_(p) {}
+  explicit Dcasgd(const DcasgdParam& p) : OperatorOptimizer(p), p_(p) {}
 
+  std::string op() const override { return p_.momentum == 0 ? "dcasgd_update" : "dcasgd_mom_update"; }
+  AttrDict attrs() const override {
+    AttrDict attrs = param().UpdateAttrs();
+    if (p_.momentum != 0) attrs["momentum"] = Text(p_.momentum);
+    return attrs;
+  }
   OptimizerStates states() const override {
     return p_.momentum == 0 ? OptimizerStates{{"previous"}} : OptimizerStates{{"mom"}, {"previous"}};
   }
   // Nothing is to compensate at the first step, which finds zeros in `previous`.
   StepNumbers numbers(const UpdateRates& at) const override {
-    return {{"minus_lr", -at.lr}, {"wd", at.wd}, {"lamda", at.t == 1 ? 0 : p_.lamda}};
+    return {{"lr", at.lr}, {"wd", at.wd}, {"lamda", at.t == 1 ? 0 : p_.lamda}};
   }
 
  private:
-  absl::Status Expand(UpdateGraph& u) const override {
-    const NodeEntry g = Scaled(u), weight = u.weight;
-    NodeEntry& previous = u.states.back();
-    const NodeEntry compensation = u.Times(g, "lamda") * g * (weight - previous);
-    NodeEntry step = u.Times(g + u.Times(weight, "wd") + compensation, "minus_lr");
-    if (p_.momentum != 0) step = u.states[0] = p_.momentum * u.states[0] + step;
-    previous = weight;
-    u.weight = weight + step;
-    return absl::OkStatus();
-  }
-
   const DcasgdParam p_;
 };
 

@@ -1,7 +1,7 @@
 // Optimizer: the rule by which a trainer updates a parameter from its gradient: the states, the nodes of the update,
 // and their numbers at each step. Operators do the arithmetic, on the model's own memory and device. They are those
-// that the Python client's optimizer calls, in the same order and with the same attributes, so that results have the
-// same bits.
+// that the Python client's optimizer calls, in the same order and with the same attributes, so that results have the same
+// bits. Where one operator stands for several of these, it rounds as they do.
 
 #ifndef ENGINE_TRAIN_OPTIMIZER_H_
 #define ENGINE_TRAIN_OPTIMIZER_H_

@@ -138,9 +138,9 @@ TEST_P(MultiUpdate, GivesTheBitsOfTheStepOnEachWeight) {
   }
 }
 
-// The first parameter that is required alone, and the others by attribute.
+// A parameter that is required alone, or the first, and the others by attribute.
 TEST_P(MultiUpdate, TakesTheOtherNumbersByAttribute) {
-  std::vector<std::string> columns;
+  std::vector<std::string> columns = {NumbersOf(*Op::Find(GetParam()))[0]};
   for (const ArgumentDoc& doc : Op::Find(GetParam())->arguments())
     if (doc.required && (doc.type == "float" || doc.type == "long")) columns = {doc.name};
   ExpectSameBits(MakeCalls(GetParam(), columns, DType::kFloat32), {}, columns[0]);

@@ -98,6 +98,48 @@ const std::vector<Step>& Steps() {
        With({{"momentum", "0.9"}}),
        {1.064, -2.228, 0.8695},
        {{0.064, -0.228, 0.3695}, {1.064, -2.228, 0.8695}}},
+      {"adagrad_update", {kV}, With({{"epsilon", "0.001"}}), {0.9656962568, -2.042703482, 0.5572254068}, {{0.5625, 1.25, 3}}},
+      {"mp_adagrad_update",
+       {kV, kW},
+       With({{"epsilon", "0.001"}}),
+       {0.9656962568, -2.042703482, 0.5572254068},
+       {{0.5625, 1.25, 3}, {0.9656962568, -2.042703482, 0.5572254068}}},
+      {"adadelta_update",
+       {kV, kV},
+       {{"rho", "0.9"}, {"epsilon", "0.001"}, {"wd", "0.01"}, {"rescale_grad", "0.5"}, {"clip_gradient", "1"}},
+       {0.7283130807, -2.499854191, 1.520964859},
+       {{0.45625, 0.925, 1.9}, {0.4568480044, 0.927024838, 1.905260389}}},
+      {"mp_adadelta_update",
+       {kV, kV, kW},
+       {{"rho", "0.9"}, {"epsilon", "0.001"}, {"wd", "0.01"}, {"rescale_grad", "0.5"}, {"clip_gradient", "1"}},
+       {0.7283130807, -2.499854191, 1.520964859},
+       {{0.45625, 0.925, 1.9}, {0.4568480044, 0.927024838, 1.905260389}, {0.7283130807, -2.499854191, 1.520964859}}},
+      {"adamax_update",
+       {kM, kV},
+       With(),
+       {0.9767767768, -1.986786787, 0.4914914915},
+       {{0.116, -0.132, 0.17}, {0.4995, 0.999, 1.998}}},
+      {"mp_adamax_update",
+       {kM, kV, kW},
+       With(),
+       {0.9767767768, -1.986786787, 0.4914914915},
+       {{0.116, -0.132, 0.17}, {0.4995, 0.999, 1.998}, {0.9767767768, -1.986786787, 0.4914914915}}},
+      {"dcasgd_update", {kV}, With({{"lamda", "0.5"}}), {0.9724375, -2.0105, 0.6745}, {{1, -2, 0.5}}},
+      {"mp_dcasgd_update",
+       {kV, kW},
+       With({{"lamda", "0.5"}}),
+       {0.9724375, -2.0105, 0.6745},
+       {{1, -2, 0.5}, {0.9724375, -2.0105, 0.6745}}},
+      {"dcasgd_mom_update",
+       {kM, kV},
+       With({{"lamda", "0.5"}, {"momentum", "0.9"}}),
+       {1.0624375, -2.1905, 0.9445},
+       {{0.0624375, -0.1905, 0.4445}, {1, -2, 0.5}}},
+      {"mp_dcasgd_mom_update",
+       {kM, kV, kW},
+       With({{"lamda", "0.5"}, {"momentum", "0.9"}}),
+       {1.0624375, -2.1905, 0.9445},
+       {{0.0624375, -0.1905, 0.4445}, {1, -2, 0.5}, {1.0624375, -2.1905, 0.9445}}},
   };
   return steps;
 }
@@ -221,6 +263,112 @@ TEST(Optimizers, EveryElementIsUpdated) {
       OneByOne().Call(**TryMakeNode("sgd_update", "y", {MakeVariable("w"), MakeVariable("g")}, {{"lr", "0.5"}}), &inputs);
   ASSERT_TRUE(ys.ok()) << ys.status();
   EXPECT_EQ((*ys)[0].values(), std::vector<double>(n, 1.5));
+}
+
+// Steps that MXNet's optimizers write in operators of arithmetic have the bits of those calls, which clients make.
+
+NodeEntry Call(const char* op, std::vector<NodeEntry> inputs, AttrDict attrs = {}) {
+  return MakeNode(op, op, std::move(inputs), std::move(attrs));
+}
+
+// The weight and the states before the step, and after it. `g` is the gradient, rescaled and clipped.
+struct Unfolded {
+  NodeEntry w, g;
+  std::vector<NodeEntry> s;
+};
+
+constexpr double kRate = 0.013, kDecay = 0.07, kRescale = 0.3, kClip = 0.6;
+
+NodeEntry Clipped(const NodeEntry& g) { return Call("clip", {g}, {{"a_min", "-0.6"}, {"a_max", "0.6"}}); }
+
+struct Written {
+  const char* op;
+  size_t states;
+  AttrDict attrs;
+  std::function<void(Unfolded&)> write;
+};
+
+const std::vector<Written>& WrittenSteps() {
+  static const std::vector<Written>& steps = *new std::vector<Written>{
+      {"adagrad_update",
+       1,
+       {{"epsilon", "0.003"}, {"lr", "0.013"}},
+       [](Unfolded& u) {
+         const NodeEntry g = Clipped(kRescale * u.g);
+         u.s[0] = u.s[0] + g * g;
+         u.w = u.w - kRate * (g / Call("sqrt", {u.s[0] + 0.003}) + kDecay * u.w);
+       }},
+      {"adadelta_update",
+       2,
+       {{"rho", "0.87"}, {"epsilon", "0.003"}},
+       [](Unfolded& u) {
+         const NodeEntry g = Clipped(kRescale * u.g);
+         u.s[0] = 0.87 * u.s[0] + (1 - 0.87) * g * g;
+         const NodeEntry step = Call("sqrt", {u.s[1] + 0.003}) / Call("sqrt", {u.s[0] + 0.003}) * g;
+         u.s[1] = 0.87 * u.s[1] + (1 - 0.87) * step * step;
+         u.w = u.w - (step + kDecay * u.w);
+       }},
+      {"adamax_update",
+       2,
+       {{"lr", "0.013"}},
+       [](Unfolded& u) {
+         const NodeEntry g = Clipped(kRescale * u.g + kDecay * u.w);
+         u.s[0] = 0.9 * u.s[0] + (1 - 0.9) * g;
+         u.s[1] = Call("_maximum", {0.999 * u.s[1], Call("abs", {g})});
+         u.w = u.w - kRate * u.s[0] / Call("_maximum_scalar", {u.s[1]}, {{"scalar", "1e-37"}});
+       }},
+      {"dcasgd_update",
+       1,
+       {{"lr", "0.013"}, {"lamda", "0.4"}},
+       [](Unfolded& u) {
+         const NodeEntry g = Clipped(kRescale * u.g), w = u.w;
+         u.w = w + -kRate * (g + kDecay * w + 0.4 * g * g * (w - u.s[0]));
+         u.s[0] = w;
+       }},
+      {"dcasgd_mom_update",
+       2,
+       {{"lr", "0.013"}, {"lamda", "0.4"}, {"momentum", "0.8"}},
+       [](Unfolded& u) {
+         const NodeEntry g = Clipped(kRescale * u.g), w = u.w;
+         u.s[0] = 0.8 * u.s[0] + -kRate * (g + kDecay * w + 0.4 * g * g * (w - u.s[1]));
+         u.w = w + u.s[0];
+         u.s[1] = w;
+       }},
+  };
+  return steps;
+}
+
+TEST(Optimizers, HaveTheBitsOfOperatorsOfArithmetic) {
+  for (const Written& step : WrittenSteps()) {
+    for (const DType type : {DType::kFloat32, DType::kFloat64}) {
+      const Shape shape = {1013};
+      Unfolded u{MakeVariable("w"), MakeVariable("g"), {}};
+      std::vector<HostTensor> inputs = {HostTensor::Of(Shuffled(shape, -2, 3), type), HostTensor::Of(Shuffled(shape, -5, 4), type)};
+      std::map<std::string, HostTensor> values = {{"w", inputs[0]}, {"g", inputs[1]}};
+      std::vector<NodeEntry> variables = {u.w, u.g};
+      for (size_t i = 0; i < step.states; ++i) {
+        const std::string name = absl::StrCat("s", i);
+        u.s.push_back(MakeVariable(name));
+        variables.push_back(u.s.back());
+        inputs.push_back(HostTensor::Of(Shuffled(shape, 0.01, 2 + static_cast<double>(i)), type));
+        values[name] = inputs.back();
+      }
+      AttrDict attrs = {{"wd", "0.07"}, {"rescale_grad", "0.3"}, {"clip_gradient", "0.6"}};
+      attrs.insert(step.attrs.begin(), step.attrs.end());
+      const auto node = *TryMakeNode(step.op, "y", variables, attrs);
+      const auto y = OneByOne().Call(*node, &inputs);
+      ASSERT_TRUE(y.ok()) << y.status();
+      step.write(u);
+      std::vector<NodeEntry> outputs = {u.w};
+      outputs.insert(outputs.end(), u.s.begin(), u.s.end());
+      const auto want = OneByOne().Evaluate(outputs, values);
+      ASSERT_TRUE(want.ok()) << want.status();
+      EXPECT_TRUE((*y)[0].bytes == (*want)[0].bytes) << step.op << " " << Name(type);
+      for (size_t i = 0; i < step.states; ++i) {
+        EXPECT_TRUE(inputs[2 + i].bytes == (*want)[1 + i].bytes) << step.op << " " << Name(type) << ", state " << i;
+      }
+    }
+  }
 }
 
 }  // namespace
