@@ -105,6 +105,10 @@ absl::Status SessionOptimizers::Step(const v1::Command::StepOptimizer& step, uin
   if (!it->second.status.ok()) return fail(it->second.status);
   const absl::StatusOr<std::vector<uint32_t>> places = PlacesOf(*definition, step);
   if (!places.ok()) return fail(places.status());
+  if (step.when_fresh() != 0) {
+    ASSIGN_OR_RETURN(const Array* const array, arrays_.Find(step.when_fresh()));
+    if (array->mark == nullptr || !array->mark->fresh) return absl::OkStatus();
+  }
   if (step.stale() == v1::Command::StepOptimizer::REFUSED) RETURN_IF_ERROR(CheckFresh(*definition, *places));
   absl::StatusOr<Taken> taken = Take(definition, *places, step, command);
   if (!taken.ok()) return fail(taken.status());

@@ -187,6 +187,17 @@ TEST_F(SessionOptimizerTest, LeavesOutArraysWithStaleGradients) {
   ExpectNothingNoted();
 }
 
+TEST_F(SessionOptimizerTest, DependsOnAnotherArraysFreshness) {
+  PutWeights(1);
+  Define(R"("name": "sgd")", R"({"array": 1})");
+  Step(R"(, "when_fresh": 2)");
+  EXPECT_THAT(Values(1), ElementsAre(0.5, -1, 2, 0.25));
+  Differentiate(1);
+  Step(R"(, "when_fresh": 2)");
+  EXPECT_THAT(Values(1), Not(ElementsAre(0.5, -1, 2, 0.25)));
+  ExpectNothingNoted();
+}
+
 TEST_F(SessionOptimizerTest, WaitsForArraysThatAreNotKnownYet) {
   PutWeights(1);
   Do(R"("put": {"array": 5, "tensor": {"shape": [2], "float_data": [2, 4]}})");
@@ -263,7 +274,7 @@ TEST_F(SessionOptimizerTest, AFailureIsThatOfTheWeightsAndTheStatesStay) {
     Differentiate(1);
     Step();
     const std::vector<float> history = Values(30);
-    Prepare(3, "reshape", R"("shape": "(5,)") ");
+    Prepare(3, "reshape", R"x("shape": "(1,2)")x");
         Invoke(3, {2}, {12});
     Step();
     ExpectPoisoned(1, Code::kInvalidArgument, "");
