@@ -102,8 +102,8 @@ absl::StatusOr<ArrayUpdate> ArrayUpdate::Make(const Optimizer& optimizer, absl::
     }
     const bool has_weight32 = static_cast<bool>(weight32);
     joint.Begin(k);
-    UpdateGraph update(joint, parameter, nodes.Variable(k, WeightPart::kWeight), nodes.Variable(k, WeightPart::kGradient), std::move(states),
-                       std::move(weight32));
+    UpdateGraph update(joint, parameter, nodes.Variable(k, WeightPart::kWeight), nodes.Variable(k, WeightPart::kGradient),
+                       std::move(states), std::move(weight32));
     RETURN_IF_ERROR(optimizer.Build(update));
     nodes.AddResult({k, WeightPart::kWeight}, update.weight);
     if (has_weight32) update.states.push_back(update.weight32);

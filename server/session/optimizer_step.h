@@ -82,7 +82,8 @@ class OptimizerStep : public std::enable_shared_from_this<OptimizerStep> {
   absl::StatusOr<ValuePtr> Zeros(Imperative& imperative, const ValuePtr& weight, OptimizerState::Form form,
                                  const StateSignature& state) const;
   absl::StatusOr<Tensor> Numbers(Imperative& imperative, const UpdatePlan& plan) const;
-  void Call(Imperative& imperative, const ArrayUpdate::ArrayCall& call, const UpdatePlan::Prepared& prepared, const Tensor& numbers);
+  void Call(Imperative& imperative, const ArrayUpdate::ArrayCall& call, const UpdatePlan::Prepared& prepared,
+            const Tensor& numbers);
   // The weights fail, and the states stay.
   void Fail(const FailurePtr& failure, ReadyQueue& queue);
 

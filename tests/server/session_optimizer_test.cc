@@ -275,7 +275,7 @@ TEST_F(SessionOptimizerTest, AFailureIsThatOfTheWeightsAndTheStatesStay) {
     Step();
     const std::vector<float> history = Values(30);
     Prepare(3, "reshape", R"x("shape": "(1,2)")x");
-        Invoke(3, {2}, {12});
+    Invoke(3, {2}, {12});
     Step();
     ExpectPoisoned(1, Code::kInvalidArgument, "");
     EXPECT_THAT(Fetch({2}).failures_size(), 1);
