@@ -8,6 +8,7 @@
 #include "engine/core/error_info.h"
 #include "engine/core/status_macros.h"
 #include "engine/core/text.h"
+#include "engine/runtime/only_holder.h"
 #include "server/hosted/graph_memory.h"
 
 namespace gluond::server {
@@ -23,8 +24,11 @@ void Forward(const ValuePtr& from, const ValuePtr& to, const ValuePtr& otherwise
 }
 
 absl::StatusOr<UpdatePlan::Prepared> PrepareCall(const ArrayUpdate::ArrayCall& call) {
-  if (call.node != nullptr) return UpdatePlan::Prepared{Prepared(call.node, /*recordable=*/false), nullptr};
   UpdatePlan::Prepared prepared;
+  if (call.node != nullptr) {
+    prepared.op = Prepared(call.node, /*recordable=*/false);
+    return prepared;
+  }
   ASSIGN_OR_RETURN(prepared.graph, CachedGraph::Create({call.outputs}, call.names));
   return prepared;
 }
@@ -32,6 +36,29 @@ absl::StatusOr<UpdatePlan::Prepared> PrepareCall(const ArrayUpdate::ArrayCall& c
 absl::Status Mismatch(absl::string_view what, const Tensor& tensor, const Shape& want) {
   return Invalid(what, " is ", Name(tensor.dtype()), tensor.shape().ToString(), ", expected the shape ", want.ToString(),
                  "; give an array of that shape");
+}
+
+// The tensors of a call that is to be the pattern of runs in place. Leaves `prepared` without any where there can be none.
+void KeepTensors(const ArrayUpdate::ArrayCall& call, const std::vector<Array>& inputs, UpdatePlan::Prepared* prepared) {
+  const PreparedOp& op = *prepared->op;
+  prepared->in.clear(), prepared->out.clear(), prepared->req.clear(), prepared->weights.clear();
+  const auto is_here = [](const Array& array) {
+    return array.value->known() && array.value->failure() == nullptr && array.value->tensor().device() == Device();
+  };
+  if (!std::all_of(inputs.begin(), inputs.end(), is_here)) return;
+  for (uint32_t o = 0; o < call.results.size(); ++o) {
+    for (const OpFacts::InPlace& place : op.facts().in_place) {
+      const size_t input = place.input - call.numbers.size();
+      if (place.output != o || input >= call.inputs.size() || call.results[o].part != WeightPart::kWeight) continue;
+      if (call.inputs[input].part != WeightPart::kWeight || call.inputs[input].weight != call.results[o].weight) continue;
+      prepared->weights.push_back(place.input);
+      break;
+    }
+  }
+  if (prepared->weights.size() != call.results.size()) return;
+  for (const Array& input : inputs) prepared->in.push_back(input.value->tensor().blob());
+  for (const size_t weight : prepared->weights) prepared->out.push_back(prepared->in[weight]);
+  prepared->req.assign(prepared->out.size(), kWriteInplace);
 }
 
 // Whether it is known to be of another shape.
@@ -46,12 +73,54 @@ std::string OptimizerDefinition::NameOf(uint32_t weight) const {
   return of.name.empty() ? absl::StrCat("array ", of.array) : absl::StrCat("array ", of.array, " (", Excerpt(of.name), ")");
 }
 
+bool StepInPlace(const OptimizerDefinition& definition, absl::Span<const SteppedWeight> weights, double rescale,
+                 Scheduler& scheduler, absl::Status* status) {
+  if (definition.plan == nullptr || scheduler.home().device != Device() || !scheduler.home().lane->IsCurrent()) return false;
+  UpdatePlan& plan = *definition.plan;
+  const auto is_place = [](const SteppedWeight& weight, uint32_t place) { return weight.place == place; };
+  if (!std::equal(weights.begin(), weights.end(), plan.places.begin(), plan.places.end(), is_place)) return false;
+  for (size_t c = 0; c < plan.calls.size(); ++c) {
+    UpdatePlan::Prepared& prepared = plan.calls[c];
+    if (!prepared.is_checked) return false;
+    const ArrayUpdate::ArrayCall& call = plan.update.calls()[c];
+    TBlob* blob = prepared.in.data() + call.numbers.size();
+    for (const WeightPart& place : call.inputs) {
+      const SteppedWeight& weight = weights[place.weight];
+      const ValuePtr* value = &weight.gradient;
+      if (place.part == WeightPart::kWeight) value = &weight.array->value;
+      if (place.part >= WeightPart::kFirstState) value = weight.states[place.part - WeightPart::kFirstState];
+      if (value == nullptr || *value == nullptr || !(*value)->known() || (*value)->failure() != nullptr) return false;
+      const Tensor& tensor = (*value)->tensor();
+      if (tensor.dtype() != blob->dtype || tensor.shape() != blob->shape || tensor.device() != blob->device) return false;
+      if (place.part != WeightPart::kGradient && (value->use_count() != 1 || !IsOnlyHolder(tensor.buffer()))) return false;
+      (blob++)->data = tensor.data();
+    }
+    for (size_t o = 0; o < prepared.out.size(); ++o) prepared.out[o].data = prepared.in[prepared.weights[o]].data;
+  }
+  if (!plan.numbers.defined()) {
+    absl::StatusOr<Tensor> numbers =
+        Tensor::Empty(*scheduler.home().allocator, {static_cast<int64_t>(plan.update.numbers().size())}, DType::kFloat64);
+    if (!numbers.ok()) return false;
+    plan.numbers = *std::move(numbers);
+  }
+  const auto of = [&](size_t weight) { return NumbersOf(*definition.optimizer, weights[weight].rates, rescale); };
+  WriteNumbers(plan.update.numbers(), of, plan.numbers.data<char>());
+  for (size_t c = 0; c < plan.calls.size() && status->ok(); ++c) {
+    UpdatePlan::Prepared& prepared = plan.calls[c];
+    const std::vector<JointUpdate::Variable>& numbers = plan.update.calls()[c].numbers;
+    for (size_t i = 0; i < numbers.size(); ++i) prepared.in[i].data = plan.numbers.data<double>() + numbers[i].first;
+    *status = scheduler.RunInPlace(*prepared.op, prepared.in, prepared.req, prepared.out);
+  }
+  return true;
+}
+
 void OptimizerStep::Run(Imperative& imperative, const PayForNodes& pay, std::weak_ptr<const void> alive) {
   std::vector<ValuePtr> unknown;
   for (const Weight& each : weights_)
     if (!each.weight->known()) unknown.push_back(each.weight);
   if (unknown.empty()) return Begin(imperative, pay);
   for (Weight& each : weights_) {
+    each.is_awaited = true;
     each.new_weight = std::make_shared<Value>();
     for (ValuePtr& state : each.new_states) state = std::make_shared<Value>();
   }
@@ -62,10 +131,17 @@ void OptimizerStep::Run(Imperative& imperative, const PayForNodes& pay, std::wea
 
 void OptimizerStep::Begin(Imperative& imperative, const PayForNodes& pay) {
   ReadyQueue& queue = imperative.scheduler().queue();
-  for (const Weight& each : weights_)
+  for (Weight& each : weights_) {
     if (each.weight->failure() != nullptr) return Fail(each.weight->failure(), queue);
+    const Optimizer& optimizer = *definition_->optimizer;
+    each.lacks_weight32 = optimizer.param().multi_precision && !HasWeight32(optimizer, each.weight->tensor().dtype());
+    for (size_t s = 0; s < each.states.size(); ++s) {  // An own state that has failed is made anew.
+      ValuePtr& state = each.states[s];
+      if (definition_->weights[each.place].states[s] == 0 && state != nullptr && state->failure() != nullptr) state = nullptr;
+    }
+  }
   const auto refuse = [&](const absl::Status& status) { Fail(imperative.scheduler().Failed(status, command_)->failure(), queue); };
-  const absl::StatusOr<std::shared_ptr<const UpdatePlan>> plan = Plan(pay);
+  const absl::StatusOr<std::shared_ptr<UpdatePlan>> plan = Plan(pay);
   if (!plan.ok()) return refuse(plan.status());
   if (const absl::Status status = CheckStates(); !status.ok()) return refuse(status);
   const absl::StatusOr<Tensor> numbers = Numbers(imperative, **plan);
@@ -73,14 +149,19 @@ void OptimizerStep::Begin(Imperative& imperative, const PayForNodes& pay) {
   if (const FailurePtr failure = MakeStates(imperative)) return Fail(failure, queue);
   for (size_t i = 0; i < (*plan)->calls.size(); ++i) Call(imperative, (*plan)->update.calls()[i], (*plan)->calls[i], *numbers);
   for (size_t k = 0; k < weights_.size(); ++k) {
-    for (size_t s = 0; s < weights_[k].states.size(); ++s) {  // A state that no call has read stays.
-      if (ValuePtr state = std::move(weights_[k].states[s])) Set({k, WeightPart::kFirstState + s}, std::move(state), queue);
+    Weight& each = weights_[k];
+    for (size_t s = 0; s < each.states.size(); ++s) {  // A state that no call has read stays.
+      if (ValuePtr state = std::move(each.states[s])) Set({k, WeightPart::kFirstState + s}, std::move(state), queue);
+    }
+    if (each.is_awaited && each.lacks_weight32) {
+      auto none = std::make_shared<Failure>(Failure{absl::NotFoundError("there is no such state"), command_});
+      Set({k, WeightPart::kFirstState + each.states.size() - 1}, std::make_shared<Value>(std::move(none)), queue);
     }
   }
 }
 
-absl::StatusOr<std::shared_ptr<const UpdatePlan>> OptimizerStep::Plan(const PayForNodes& pay) const {
-  const std::shared_ptr<const UpdatePlan>& last = definition_->plan;
+absl::StatusOr<std::shared_ptr<UpdatePlan>> OptimizerStep::Plan(const PayForNodes& pay) const {
+  const std::shared_ptr<UpdatePlan>& last = definition_->plan;
   const auto is_like = [](const Weight& weight, const Signature& type) {
     return weight.weight->tensor().dtype() == type.dtype && weight.weight->tensor().shape() == type.shape;
   };
@@ -113,13 +194,12 @@ absl::StatusOr<std::shared_ptr<const UpdatePlan>> OptimizerStep::Plan(const PayF
 
 absl::Status OptimizerStep::CheckStates() const {
   const Optimizer& optimizer = *definition_->optimizer;
-  const size_t own = optimizer.states().size();
   for (const Weight& each : weights_) {
     const Tensor& tensor = each.weight->tensor();
     if (IsOther(each.gradient, tensor.shape())) {
       return Mismatch(absl::StrCat("the gradient of ", definition_->NameOf(each.place)), each.gradient->tensor(), tensor.shape());
     }
-    if (each.states.size() > own && each.states[own] != nullptr && !HasWeight32(optimizer, tensor.dtype())) {
+    if (each.lacks_weight32 && definition_->weights[each.place].states.back() != 0) {
       return Invalid(definition_->NameOf(each.place), " is ", Name(tensor.dtype()), ", which has no state '", kWeight32,
                      "'; give one for an array of 16 bits only");
     }
@@ -185,7 +265,7 @@ absl::StatusOr<Tensor> OptimizerStep::Numbers(Imperative& imperative, const Upda
   return numbers;
 }
 
-void OptimizerStep::Call(Imperative& imperative, const ArrayUpdate::ArrayCall& call, const UpdatePlan::Prepared& prepared,
+void OptimizerStep::Call(Imperative& imperative, const ArrayUpdate::ArrayCall& call, UpdatePlan::Prepared& prepared,
                          const Tensor& numbers) {
   ReadyQueue& queue = imperative.scheduler().queue();
   const Imperative::Options options = {.training = true, .command = command_};
@@ -200,8 +280,12 @@ void OptimizerStep::Call(Imperative& imperative, const ArrayUpdate::ArrayCall& c
   std::vector<ValuePtr> kept;
   for (const WeightPart& place : call.results) kept.push_back(place.part >= WeightPart::kFirstState ? Before(place) : nullptr);
   for (const WeightPart& place : call.inputs) inputs.push_back({std::move(Before(place)), {}, nullptr});
+  prepared.is_checked = false;
+  if (prepared.op != nullptr) KeepTensors(call, inputs, &prepared);
   Imperative::Results results = prepared.graph != nullptr ? imperative.InvokeGraph(*prepared.graph, std::move(inputs), options)
                                                           : imperative.Invoke(prepared.op, std::move(inputs), options);
+  const ValuePtr& last = results.outputs.back().value;
+  prepared.is_checked = !prepared.in.empty() && last->known() && last->failure() == nullptr;
   for (auto& [input, value] : results.written) Set(call.inputs[input - call.numbers.size()], std::move(value), queue);
   for (size_t i = 0; i < call.results.size(); ++i) {
     const WeightPart& place = call.results[i];

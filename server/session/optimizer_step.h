@@ -21,13 +21,19 @@ namespace gluond::server {
 // The calls of an update of some weights of certain shapes and types.
 struct UpdatePlan {
   struct Prepared {
-    PreparedOpPtr op;  // Null: the graph.
-    std::shared_ptr<CachedGraph> graph;
+    PreparedOpPtr op = nullptr;  // Null: the graph.
+    std::shared_ptr<CachedGraph> graph = nullptr;
+    // A run in place, whose shapes and types are those of a run that has gone well. Only the places of its data differ.
+    bool is_checked = false;
+    std::vector<TBlob> in = {}, out = {};
+    std::vector<OpReqType> req = {};
+    std::vector<size_t> weights = {};  // By output: the input in whose place it lies.
   };
   std::vector<uint32_t> places;
   std::vector<Signature> types;
   ArrayUpdate update;
   std::vector<Prepared> calls;  // By call of `update`.
+  Tensor numbers;               // For runs in place; undefined: there was none.
   std::shared_ptr<const void> paid;
 };
 
@@ -44,11 +50,24 @@ struct OptimizerDefinition {
   std::unique_ptr<const Optimizer> optimizer;
   std::vector<std::string> states;  // The names of a weight's states. Only a weight of 16 bits has weight32, the last one.
   std::vector<Weight> weights;
-  std::shared_ptr<const UpdatePlan> plan;  // The last step's; null: there was none.
+  std::shared_ptr<UpdatePlan> plan;  // The last step's; null: there was none.
 
   // "array 5 (0.weight)".
   std::string NameOf(uint32_t weight) const;
 };
+
+// A weight of a step, with the places of its values. A state that has a new name has no place yet.
+struct SteppedWeight {
+  uint32_t place;  // In OptimizerDefinition::weights.
+  UpdateRates rates;
+  Array* array;
+  ValuePtr gradient;
+  absl::InlinedVector<ValuePtr*, 3> states;
+};
+// Steps within the values' own memory, if this is nobody else's, and a step on such values has gone well. False: nothing is done.
+// `status` tells of the operators. Requires: the scheduler's home lane is the caller's, or the result is false.
+bool StepInPlace(const OptimizerDefinition& definition, absl::Span<const SteppedWeight> weights, double rescale,
+                 Scheduler& scheduler, absl::Status* status);
 
 // Used on the session's lane, as all its values.
 class OptimizerStep : public std::enable_shared_from_this<OptimizerStep> {
@@ -61,6 +80,8 @@ class OptimizerStep : public std::enable_shared_from_this<OptimizerStep> {
     // The values after the step. A state without one has not been made.
     ValuePtr new_weight = nullptr;
     absl::InlinedVector<ValuePtr, 3> new_states = {};
+    bool is_awaited = false;      // The new values were promised before the weight's type was known.
+    bool lacks_weight32 = false;  // The last state is one of weights of 16 bits, and this is none.
   };
 
   OptimizerStep(std::shared_ptr<OptimizerDefinition> definition, double rescale, uint64_t command)
@@ -74,7 +95,7 @@ class OptimizerStep : public std::enable_shared_from_this<OptimizerStep> {
  private:
   void Begin(Imperative& imperative, const PayForNodes& pay);
   // The calls for these weights. INVALID_ARGUMENT: the optimizer cannot update one. RESOURCE_EXHAUSTED: nobody pays.
-  absl::StatusOr<std::shared_ptr<const UpdatePlan>> Plan(const PayForNodes& pay) const;
+  absl::StatusOr<std::shared_ptr<UpdatePlan>> Plan(const PayForNodes& pay) const;
   // INVALID_ARGUMENT: a gradient or a state that is known does not fit its weight.
   absl::Status CheckStates() const;
   // Makes the states that there are not yet. A failure: there is no memory.
@@ -82,8 +103,7 @@ class OptimizerStep : public std::enable_shared_from_this<OptimizerStep> {
   absl::StatusOr<ValuePtr> Zeros(Imperative& imperative, const ValuePtr& weight, OptimizerState::Form form,
                                  const StateSignature& state) const;
   absl::StatusOr<Tensor> Numbers(Imperative& imperative, const UpdatePlan& plan) const;
-  void Call(Imperative& imperative, const ArrayUpdate::ArrayCall& call, const UpdatePlan::Prepared& prepared,
-            const Tensor& numbers);
+  void Call(Imperative& imperative, const ArrayUpdate::ArrayCall& call, UpdatePlan::Prepared& prepared, const Tensor& numbers);
   // The weights fail, and the states stay.
   void Fail(const FailurePtr& failure, ReadyQueue& queue);
 

@@ -110,11 +110,13 @@ absl::Status SessionOptimizers::Step(const v1::Command::StepOptimizer& step, uin
     if (array->mark == nullptr || !array->mark->fresh) return absl::OkStatus();
   }
   if (step.stale() == v1::Command::StepOptimizer::REFUSED) RETURN_IF_ERROR(CheckFresh(*definition, *places));
-  absl::StatusOr<Taken> taken = Take(definition, *places, step, command);
-  if (!taken.ok()) return fail(taken.status());
-  if (step.stale() != v1::Command::StepOptimizer::USED) ClearFresh(*definition, *places);
-  if (!taken->arrays.empty()) Run(*definition, *std::move(taken), command);
-  return absl::OkStatus();
+  const absl::Status found = Find(*definition, *places, step);
+  if (found.ok()) {
+    if (step.stale() != v1::Command::StepOptimizer::USED) ClearFresh(*definition, *places);
+    if (!stepped_.empty()) Run(definition, step.has_rescale_grad() ? step.rescale_grad() : 1, command);
+  }
+  stepped_.clear();
+  return found.ok() ? found : fail(found);
 }
 
 absl::StatusOr<std::vector<uint32_t>> SessionOptimizers::PlacesOf(const Definition& definition,
@@ -156,82 +158,77 @@ void SessionOptimizers::ClearFresh(const Definition& definition, const std::vect
   }
 }
 
-absl::StatusOr<SessionOptimizers::Taken> SessionOptimizers::Take(const std::shared_ptr<Definition>& definition,
-                                                                 const std::vector<uint32_t>& places,
-                                                                 const v1::Command::StepOptimizer& step, uint64_t command) {
-  const OptimizerParam& param = definition->optimizer->param();
-  Taken taken = {std::make_shared<OptimizerStep>(definition, step.has_rescale_grad() ? step.rescale_grad() : 1, command), {}, {}};
-  std::vector<OptimizerStep::Weight>& weights = taken.step->weights();
-  weights.reserve(places.size());
-  taken.arrays.reserve(places.size());
-  taken.states.reserve(places.size());
+absl::Status SessionOptimizers::Find(Definition& definition, const std::vector<uint32_t>& places,
+                                     const v1::Command::StepOptimizer& step) {
+  const OptimizerParam& param = definition.optimizer->param();
+  stepped_.reserve(places.size());
   for (size_t i = 0; i < places.size(); ++i) {
-    const Definition::Weight& weight = definition->weights[places[i]];
+    Definition::Weight& weight = definition.weights[places[i]];
     ASSIGN_OR_RETURN(Array* const array, arrays_.Find(weight.array));
     const Mark* const mark = array->mark.get();
     if (step.stale() == v1::Command::StepOptimizer::SKIPPED && (mark == nullptr || !mark->fresh)) continue;
     if (step.gradients().empty() && mark == nullptr) {
-      return Invalid(definition->NameOf(places[i]), " has no gradient; ask for one with Mark, or give StepOptimizer.gradients");
+      return Invalid(definition.NameOf(places[i]), " has no gradient; ask for one with Mark, or give StepOptimizer.gradients");
     }
     ASSIGN_OR_RETURN(const Array* const gradient,
                      arrays_.Find(step.gradients().empty() ? mark->gradient : step.gradients(static_cast<int>(i))));
     const double rate = NumberOf(step.learning_rates(), i, param.learning_rate);
-    OptimizerStep::Weight& of_step = weights.emplace_back();
-    of_step.place = places[i];
-    of_step.rates = {.t = NumberOf(step.updates(), i, weight.updates + 1),
+    SteppedWeight& stepped = stepped_.emplace_back();
+    stepped.place = places[i];
+    stepped.rates = {.t = NumberOf(step.updates(), i, weight.updates + 1),
                      .learning_rate = rate,
                      .lr = rate * weight.lr_mult,
                      .wd = param.wd * weight.wd_mult};
-    of_step.weight = array->value;
-    of_step.gradient = gradient->value;
-    taken.arrays.push_back(array);
-    std::vector<Array*>& states = taken.states.emplace_back();
+    stepped.array = array;
+    stepped.gradient = gradient->value;
     for (size_t s = 0; s < weight.states.size(); ++s) {
-      states.push_back(weight.states[s] == 0 ? nullptr : arrays_.FindOrNull(weight.states[s]));
-      of_step.states.push_back(states.back() != nullptr ? states.back()->value : weight.own[s]);
+      Array* const state = weight.states[s] == 0 ? nullptr : arrays_.FindOrNull(weight.states[s]);
+      stepped.states.push_back(state != nullptr ? &state->value : weight.states[s] == 0 ? &weight.own[s] : nullptr);
     }
-    of_step.new_states.resize(weight.states.size());
   }
-  return taken;
+  return absl::OkStatus();
 }
 
-void SessionOptimizers::Run(Definition& definition, Taken taken, uint64_t command) {
-  std::vector<OptimizerStep::Weight>& weights = taken.step->weights();
-  // The step is to be the only holder of what it overwrites.
-  for (size_t i = 0; i < weights.size(); ++i) {
-    Definition::Weight& weight = definition.weights[weights[i].place];
-    weight.updates = weights[i].rates.t;
-    taken.arrays[i]->value.reset();
-    for (size_t s = 0; s < weight.states.size(); ++s) {
-      if (taken.states[i][s] != nullptr) taken.states[i][s]->value.reset();
-      weight.own[s].reset();
-    }
+void SessionOptimizers::Run(const std::shared_ptr<Definition>& definition, double rescale, uint64_t command) {
+  for (const SteppedWeight& stepped : stepped_) {
+    definition->weights[stepped.place].updates = stepped.rates.t;
+    stepped.array->entry = {};
   }
-  taken.step->Run(imperative_, pay_, alive_);
-  const auto set = [this](Array* array, const ValuePtr& value) {
-    array->value = value;
-    array->entry = {};
+  absl::Status status;
+  if (StepInPlace(*definition, stepped_, rescale, imperative_.scheduler(), &status)) {
+    if (!status.ok()) Poison(*definition, status, command);
+    return;
+  }
+  const auto step = std::make_shared<OptimizerStep>(definition, rescale, command);
+  // The step is to be the only holder of what it overwrites.
+  for (SteppedWeight& stepped : stepped_) {
+    OptimizerStep::Weight& weight = step->weights().emplace_back();
+    weight.place = stepped.place;
+    weight.rates = stepped.rates;
+    weight.weight = std::move(stepped.array->value);
+    weight.gradient = std::move(stepped.gradient);
+    for (ValuePtr* state : stepped.states) weight.states.push_back(state == nullptr ? nullptr : std::move(*state));
+    weight.new_states.resize(stepped.states.size());
+  }
+  step->Run(imperative_, pay_, alive_);
+  const auto set = [this](ValuePtr* to, const ValuePtr& value) {
+    *to = value;
     answers_.Watch(value);
   };
-  for (size_t i = 0; i < weights.size(); ++i) {
-    set(taken.arrays[i], weights[i].new_weight);
-    for (size_t s = 0; s < taken.states[i].size(); ++s) {
-      if (taken.states[i][s] != nullptr) set(taken.states[i][s], weights[i].new_states[s]);
+  for (size_t i = 0; i < stepped_.size(); ++i) {
+    set(&stepped_[i].array->value, step->weights()[i].new_weight);
+    for (size_t s = 0; s < stepped_[i].states.size(); ++s) {
+      const ValuePtr& state = step->weights()[i].new_states[s];
+      if (stepped_[i].states[s] != nullptr && state != nullptr) set(stepped_[i].states[s], state);
     }
   }
   // New names come last: the arrays move.
-  for (OptimizerStep::Weight& each : weights) {
-    Definition::Weight& weight = definition.weights[each.place];
-    for (size_t s = 0; s < weight.states.size(); ++s) {
-      ValuePtr& state = each.new_states[s];
-      if (state == nullptr) continue;
+  for (size_t i = 0; i < stepped_.size(); ++i) {
+    for (size_t s = 0; s < stepped_[i].states.size(); ++s) {
+      ValuePtr& state = step->weights()[i].new_states[s];
+      if (stepped_[i].states[s] != nullptr || state == nullptr) continue;
       answers_.Watch(state);
-      if (weight.states[s] == 0) {
-        const bool is_lost = state->known() && state->failure() != nullptr;  // The next step makes another.
-        weight.own[s] = is_lost ? nullptr : state;
-      } else if (!arrays_.Contains(weight.states[s])) {
-        arrays_.Set(weight.states[s], {state, {}, nullptr}, command);
-      }
+      arrays_.Set(definition->weights[stepped_[i].place].states[s], {std::move(state), {}, nullptr}, command);
     }
   }
 }

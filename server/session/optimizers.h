@@ -46,23 +46,16 @@ class SessionOptimizers {
   };
   using Definition = OptimizerDefinition;
   using Names = SessionArrays::Names;
-  // A step, with the arrays whose values it changes.
-  struct Taken {
-    std::shared_ptr<OptimizerStep> step;
-    std::vector<Array*> arrays;               // By weight of the step.
-    std::vector<std::vector<Array*>> states;  // The arrays of its states; null: the optimizer's own, or a new name.
-  };
-
   static absl::Status Fill(const v1::Command::DefineOptimizer& define, Definition* definition);
   // The places of the weights that the command names. INVALID_ARGUMENT: there are none such, or numbers do not fit them.
   static absl::StatusOr<std::vector<uint32_t>> PlacesOf(const Definition& definition, const v1::Command::StepOptimizer& step);
   // FAILED_PRECONDITION, without any freshness left: a gradient must be fresh, and is not.
   absl::Status CheckFresh(const Definition& definition, const std::vector<uint32_t>& places);
   void ClearFresh(const Definition& definition, const std::vector<uint32_t>& places);
-  // The values of all arrays that the step reads, and changes nothing.
-  absl::StatusOr<Taken> Take(const std::shared_ptr<Definition>& definition, const std::vector<uint32_t>& places,
-                             const v1::Command::StepOptimizer& step, uint64_t command);
-  void Run(Definition& definition, Taken taken, uint64_t command);
+  // Finds all arrays that the step reads, for `stepped_`, and changes nothing.
+  absl::Status Find(Definition& definition, const std::vector<uint32_t>& places, const v1::Command::StepOptimizer& step);
+  // The step of `stepped_`.
+  void Run(const std::shared_ptr<Definition>& definition, double rescale, uint64_t command);
   // Whether there is an array for the status to be the value of.
   bool Poison(const Definition& definition, const absl::Status& status, uint64_t command);
   void Erase(uint64_t name);
@@ -74,6 +67,7 @@ class SessionOptimizers {
   const PayForNodes pay_;
   absl::flat_hash_map<uint64_t, Defined> optimizers_;
   int64_t bytes_ = 0;
+  std::vector<SteppedWeight> stepped_;  // Used in Step alone.
   const std::shared_ptr<const void> alive_ = std::make_shared<int>();
 };
 
