@@ -26,6 +26,9 @@ _DECIDING = frozenset(
 )
 
 
+_HALF, _FULL = np.dtype("float16"), (np.dtype("float32"), np.dtype("float64"))
+
+
 class ServerKind(NamedTuple):
     """An optimizer of the server. states: names of the arrays of create_state(), in order. number: a table of numbers by index
     that is a state there. is_composed: it computes 16 bits in float32 where `update` does not."""
@@ -99,10 +102,11 @@ class ServerSteps:
 
     def __init__(self) -> None:
         self._defined: Dict[Any, _Defined] = {}  # By device.
-        self._numbers: Dict[
-            Any, Tuple[NDArray, float, int]
-        ] = {}  # By index: as the last step has left it, and the session's failures.
+        # By index: the number as the last step has left it, and the session's failures.
+        self._numbers: Dict[Any, Tuple[NDArray, float, int]] = {}
+        # The optimizer that was taken over last: its attributes, and the states of a weight of more than 16 bits.
         self._attributes: Optional[Dict[str, Any]] = None
+        self._states: List[str] = []
 
     def take_over(self, of: Any, weight: NDArray) -> bool:
         """Whether the server steps the weights of this optimizer. weight: any of them."""
@@ -117,27 +121,30 @@ class ServerSteps:
         self._attributes = _attributes(of)
         if self._attributes is None or kind.is_composed and of.clip_gradient is not None and of.clip_gradient <= 0:
             return False
+        missing = ["mom"] if getattr(of, "momentum", None) == 0 else []
+        missing += ["g", "delta"] if getattr(of, "centered", True) is False else []
+        self._states = [name for name in kind.states if name not in missing]
         return not (kind.name == "groupadagrad" and of.wd) and "optimizers" in weight._session.features
 
     def states(self, of: Any, weight: NDArray, state: Any) -> Optional[Dict[str, NDArray]]:
         """The states by their names, where the server steps this weight, too; else None. Requires: take_over()."""
-        dtype = np.dtype(weight.dtype)
-        is_half = dtype == np.float16
-        if not (dtype in (np.float32, np.float64) or is_half and (of.multi_precision or not of._on_server.is_composed)):
+        dtype = weight._dtype or np.dtype(weight.dtype)
+        is_half = dtype is _HALF
+        if dtype not in _FULL and not (is_half and (of.multi_precision or not of._on_server.is_composed)):
             return None
-        found, wanted = named_states(of, state, is_half), set(of._on_server.states)
-        if getattr(of, "momentum", None) == 0:
-            wanted.discard("mom")
-        if getattr(of, "centered", True) is False:
-            wanted -= {"g", "delta"}
-        return found if wanted == found.keys() - {"weight32"} else None  # It may have been made with other attributes.
+        found = named_states(of, state, is_half)
+        # It may have been made with other attributes.
+        return found if self._states == [name for name in found if name != "weight32"] else None
 
     def begin(self, of: Any, index: Any, weight: NDArray, grad: NDArray, states: Dict[str, NDArray]) -> ServerStep:
         """Counts a step. Requires: states() gave these."""
-        count, numbers = of._update_count(index), getattr(of, of._on_server.number or "", None) or {}
+        count, table = of._update_count(index), of._on_server.number
+        if not table:
+            return ServerStep(index, weight, grad, states, count, float(of.learning_rate), 0.0, 0.0)
+        numbers = getattr(of, table)
         before = numbers.get(index, 0.0)
         of._note_step(index, count)
-        return ServerStep(index, weight, grad, states, count, float(of.learning_rate), before, numbers.get(index, 0.0))
+        return ServerStep(index, weight, grad, states, count, float(of.learning_rate), before, numbers[index])
 
     def run(self, of: Any, steps: Sequence[ServerStep], only_fresh: bool = False) -> None:
         """Takes the steps. Requires: no weight is in two. only_fresh: all gradients must be fresh, and none is afterwards."""
