@@ -150,10 +150,13 @@ void OptimizerStep::Begin(Imperative& imperative, const PayForNodes& pay) {
   for (size_t i = 0; i < (*plan)->calls.size(); ++i) Call(imperative, (*plan)->update.calls()[i], (*plan)->calls[i], *numbers);
   for (size_t k = 0; k < weights_.size(); ++k) {
     Weight& each = weights_[k];
+    bool is_kept = false;
     for (size_t s = 0; s < each.states.size(); ++s) {  // A state that no call has read stays.
-      if (ValuePtr state = std::move(each.states[s])) Set({k, WeightPart::kFirstState + s}, std::move(state), queue);
+      ValuePtr state = std::move(each.states[s]);
+      is_kept = state != nullptr;
+      if (is_kept) Set({k, WeightPart::kFirstState + s}, std::move(state), queue);
     }
-    if (each.is_awaited && each.lacks_weight32) {
+    if (each.is_awaited && each.lacks_weight32 && each.new_states.back() != nullptr && !is_kept) {
       auto none = std::make_shared<Failure>(Failure{absl::NotFoundError("there is no such state"), command_});
       Set({k, WeightPart::kFirstState + each.states.size() - 1}, std::make_shared<Value>(std::move(none)), queue);
     }

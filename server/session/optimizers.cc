@@ -225,10 +225,10 @@ void SessionOptimizers::Run(const std::shared_ptr<Definition>& definition, doubl
   // New names come last: the arrays move.
   for (size_t i = 0; i < stepped_.size(); ++i) {
     for (size_t s = 0; s < stepped_[i].states.size(); ++s) {
-      ValuePtr& state = step->weights()[i].new_states[s];
+      const ValuePtr& state = step->weights()[i].new_states[s];
       if (stepped_[i].states[s] != nullptr || state == nullptr) continue;
       answers_.Watch(state);
-      arrays_.Set(definition->weights[stepped_[i].place].states[s], {std::move(state), {}, nullptr}, command);
+      arrays_.Set(definition->weights[stepped_[i].place].states[s], {state, {}, nullptr}, command);
     }
   }
 }

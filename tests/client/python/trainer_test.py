@@ -308,6 +308,15 @@ class ServerStepsTest(ArrayCase):
         for name, arguments in (("adam", {}), ("nadam", {}), ("lars", {"momentum": 0.9})):
             self.check(name, arguments, "float32", change=load)
 
+    def test_numbers_by_index_are_the_programs_to_set(self):
+        def halve(trainer, params):
+            for table in (vars(trainer.optimizer).get("m_schedule"), vars(trainer.optimizer).get("last_lr")):
+                for index in table or ():
+                    table[index] /= 2
+
+        self.check("nadam", {}, "float32", change=halve)
+        self.check("lars", {"momentum": 0.9}, "float32", change=halve)
+
     def test_a_class_of_the_program_takes_its_own_steps(self):
         class Renamed(mx.optimizer.Adam):
             def __init__(self, **kwargs):
