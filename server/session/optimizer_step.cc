@@ -271,7 +271,7 @@ absl::StatusOr<Tensor> OptimizerStep::Numbers(Imperative& imperative, const Upda
 void OptimizerStep::Call(Imperative& imperative, const ArrayUpdate::ArrayCall& call, UpdatePlan::Prepared& prepared,
                          const Tensor& numbers) {
   ReadyQueue& queue = imperative.scheduler().queue();
-  const Imperative::Options options = {.training = true, .command = command_};
+  const Imperative::Options options = {.training = true, .command = command_, .draw = draw_};
   std::vector<Array> inputs;
   inputs.reserve(call.numbers.size() + call.inputs.size());
   const Device device = weights_[call.inputs[0].weight].weight->tensor().device();

@@ -50,6 +50,7 @@ struct OptimizerDefinition {
   std::unique_ptr<const Optimizer> optimizer;
   std::vector<std::string> states;  // The names of a weight's states. Only a weight of 16 bits has weight32, the last one.
   std::vector<Weight> weights;
+  bool is_random = false;            // Updates draw random numbers.
   std::shared_ptr<UpdatePlan> plan;  // The last step's; null: there was none.
 
   // "array 5 (0.weight)".
@@ -84,8 +85,9 @@ class OptimizerStep : public std::enable_shared_from_this<OptimizerStep> {
     bool lacks_weight32 = false;  // The last state is one of weights of 16 bits, and this is none.
   };
 
-  OptimizerStep(std::shared_ptr<OptimizerDefinition> definition, double rescale, uint64_t command)
-      : definition_(std::move(definition)), rescale_(rescale), command_(command) {}
+  // `draw`: as of Imperative::Options.
+  OptimizerStep(std::shared_ptr<OptimizerDefinition> definition, double rescale, uint32_t draw, uint64_t command)
+      : definition_(std::move(definition)), rescale_(rescale), draw_(draw), command_(command) {}
 
   std::vector<Weight>& weights() { return weights_; }
   // Computes the new values, which are known at once, or will be: where a weight's type is not known yet, after that. Weights
@@ -113,6 +115,7 @@ class OptimizerStep : public std::enable_shared_from_this<OptimizerStep> {
 
   const std::shared_ptr<OptimizerDefinition> definition_;
   const double rescale_;
+  const uint32_t draw_;
   const uint64_t command_;
   std::vector<Weight> weights_;
 };

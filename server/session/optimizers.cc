@@ -21,6 +21,16 @@ constexpr int64_t kOptimizerBytes = 512, kWeightBytes = 256, kStateBytes = 256;
 // Weights whose update takes long to prepare.
 constexpr size_t kManyWeights = 256;
 
+// Whether updates draw random numbers: other steps leave the session's random state alone.
+absl::StatusOr<bool> IsRandom(const Optimizer& optimizer) {
+  ASSIGN_OR_RETURN(const ArrayUpdate update, ArrayUpdate::Make(optimizer, {{"w", {1, 1}, DType::kFloat32}}));
+  bool is_random = false;
+  for (const ArrayUpdate::ArrayCall& call : update.calls()) {
+    PostOrderVisit(call.outputs, [&](const NodePtr& node) { is_random = is_random || node->facts().random; });
+  }
+  return is_random;
+}
+
 template <class Numbers>
 absl::Status CheckCount(absl::string_view what, const Numbers& numbers, size_t weights, bool one_for_all) {
   const auto n = static_cast<size_t>(numbers.size());
@@ -70,6 +80,7 @@ absl::Status SessionOptimizers::Fill(const v1::Command::DefineOptimizer& define,
   ASSIGN_OR_RETURN(definition->optimizer, Optimizers().Make(spec.type, spec.attrs));
   for (const OptimizerState& state : definition->optimizer->states()) definition->states.emplace_back(state.name);
   if (definition->optimizer->param().multi_precision) definition->states.emplace_back(kWeight32);
+  ASSIGN_OR_RETURN(definition->is_random, IsRandom(*definition->optimizer));
   absl::flat_hash_set<uint64_t> named;
   const auto add = [&](uint64_t array) -> absl::Status {
     if (array == 0) return Invalid("an array of DefineOptimizer is 0; name it by another number");
@@ -199,7 +210,8 @@ void SessionOptimizers::Run(const std::shared_ptr<Definition>& definition, doubl
     if (!status.ok()) Poison(*definition, status, command);
     return;
   }
-  const auto step = std::make_shared<OptimizerStep>(definition, rescale, command);
+  const uint32_t draw = definition->is_random ? imperative_.TakeDraw() : 0;
+  const auto step = std::make_shared<OptimizerStep>(definition, rescale, draw, command);
   // The step is to be the only holder of what it overwrites.
   for (SteppedWeight& stepped : stepped_) {
     OptimizerStep::Weight& weight = step->weights().emplace_back();

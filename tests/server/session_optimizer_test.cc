@@ -137,6 +137,25 @@ TEST_F(SessionOptimizerTest, TakesTheGradientsAndPlacesThatItIsGiven) {
   ExpectNothingNoted();
 }
 
+// Random operators of the program draw the same numbers with and without steps, but for steps that draw themselves.
+TEST_F(SessionOptimizerTest, LeavesTheRandomStateAlone) {
+  std::vector<std::vector<float>> drawn;
+  for (const std::string optimizer : {"", "adam", "adagrad", "sgld"}) {
+    Open({});
+    Do(R"("seed": {"seed": 5})");
+    PutWeights(1);
+    if (!optimizer.empty()) Define(R"("name": ")" + optimizer + "\"", R"({"array": 1}, {"array": 2})");
+    Differentiate(1);
+    if (!optimizer.empty()) Step();
+    Prepare(4, "_random_uniform", R"x("shape": "(4,)")x");
+    Invoke(4, {}, {5});
+    drawn.push_back(Values(5));
+  }
+  EXPECT_EQ(drawn[0], drawn[1]);
+  EXPECT_EQ(drawn[0], drawn[2]);
+  EXPECT_NE(drawn[0], drawn[3]);
+}
+
 // The number of an update counts in adam's formula.
 TEST_F(SessionOptimizerTest, CountsUpdatesUnlessTheClientDoes) {
   std::vector<std::vector<float>> values;
