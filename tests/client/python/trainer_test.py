@@ -308,6 +308,21 @@ class ServerStepsTest(ArrayCase):
         for name, arguments in (("adam", {}), ("nadam", {}), ("lars", {"momentum": 0.9})):
             self.check(name, arguments, "float32", change=load)
 
+    def test_random_numbers_of_the_program_stay_what_they_were(self):
+        results = []
+        for served in (True, False):
+            with mock.patch.object(ServerSteps, "take_over", ServerSteps.take_over if served else lambda *_: False):
+                mx.random.seed(5)
+                net = nn.HybridSequential()
+                net.add(nn.Dense(4, in_units=3), nn.Dropout(0.5), nn.Dense(2, in_units=4))
+                net.initialize(mx.init.One())
+                net.hybridize()
+                trainer = gluon.Trainer(net.collect_params(), "nadam")
+                for _ in range(4):
+                    step(net, trainer, [[1, 2, 3], [4, 5, 6]], 2)
+                results.append([param.data().asnumpy().tobytes() for param in net.collect_params().values()])
+        self.assertEqual(*results)
+
     def test_numbers_by_index_are_the_programs_to_set(self):
         def halve(trainer, params):
             for table in (vars(trainer.optimizer).get("m_schedule"), vars(trainer.optimizer).get("last_lr")):
