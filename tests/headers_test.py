@@ -44,7 +44,7 @@ BUDGET = {
     "server/rpc": Row(16, 13, 22, 11, 73),
     "server/services": Row(21, 22, 143, 116, 135),
     "server/serving": Row(6, 6, 22, 66, 123),
-    "server/session": Row(14, 16, 187, 112, 128),
+    "server/session": Row(14, 17, 189, 112, 128),
     "server/sight": Row(2, 2, 7, 7, 152),
     "server/start": Row(2, 0, 0, 2, 5),
     "server/wire": Row(7, 5, 2, 4, 9),

@@ -29,7 +29,7 @@ Imperative::Results Imperative::Begin(const PreparedOpPtr& op, std::vector<Array
   invoked.device = options.device;
   invoked.command = options.command;
   invoked.seed = random_.seed;
-  if (facts.random || op->graph != nullptr) invoked.draw = random_.runs++;
+  if (facts.random || op->graph != nullptr) invoked.draw = options.draw.has_value() ? *options.draw : TakeDraw();
   absl::Status recorded;
   if (options.recording) recorded = tape_.Record(absl::MakeSpan(inputs), &invoked, absl::MakeSpan(results.outputs));
   invoked.in.reserve(inputs.size());

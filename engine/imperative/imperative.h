@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -42,9 +43,10 @@ class Imperative {
   struct Options {
     bool recording = false;  // Records the call if an input's gradient is wanted.
     bool training = false;
-    Device device = {};                         // For an operator without inputs.
-    uint64_t command = 0;                       // The caller's number, for failures.
-    const std::vector<bool>* wanted = nullptr;  // By output, hidden ones too. Null: the visible ones.
+    Device device = {};                           // For an operator without inputs.
+    uint64_t command = 0;                         // The caller's number, for failures.
+    const std::vector<bool>* wanted = nullptr;    // By output, hidden ones too. Null: the visible ones.
+    std::optional<uint32_t> draw = std::nullopt;  // A number of TakeDraw. None: a call that may draw numbers takes the next.
   };
   struct Results {
     std::vector<Array> outputs;                          // The visible ones, or, with Options::wanted, all; empty where not wanted.
@@ -82,6 +84,8 @@ class Imperative {
 
   // Count for the random operators that run from now on.
   void Seed(uint64_t seed) { random_ = {seed}; }
+  // A number for the random operators of one call, which has no other.
+  uint32_t TakeDraw() { return random_.runs++; }
   void SetRandom(const RandomState& random) { random_ = random; }
   const RandomState& random() const { return random_; }
 

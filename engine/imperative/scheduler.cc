@@ -66,6 +66,16 @@ void Scheduler::Run(Invocation&& invoked, bool now) {
   }
 }
 
+absl::Status Scheduler::RunInPlace(const PreparedOp& op, absl::Span<const TBlob> in, absl::Span<const OpReqType> req,
+                                   absl::Span<const TBlob> out) {
+  Lane& lane = *home().lane;
+  OpContext context = lane.NewContext(/*is_train=*/true);
+  context.kernels = &direct_caches_[0].kernels;
+  lane.LendScratch(&context);
+  const absl::Status status = RunKernel(op.node->attrs, context, in, req, out);
+  return status.ok() ? status : OperatorError(*op.node, status);
+}
+
 void Scheduler::Refuse(Invocation&& invoked, const absl::Status& status) {
   ++pending_;
   Fail(invoked, Failed(status, invoked.command)->failure());
@@ -292,7 +302,8 @@ void Scheduler::Fail(Invocation& invoked, const FailurePtr& failure, std::vector
   for (const ValuePtr& value : invoked.out)
     if (value != nullptr) Value::Fail(value, failure, *queue_);
   const std::vector<uint32_t>& mutated = invoked.op->facts().mutated;
-  for (size_t k = 0; before.empty() && k < mutated.size() && mutated[k] < invoked.in.size(); ++k) {
+  const bool as_called = before.empty();
+  for (size_t k = 0; as_called && k < mutated.size() && mutated[k] < invoked.in.size(); ++k) {
     const ValuePtr& value = invoked.in[mutated[k]];
     before.push_back(value != nullptr && value->known() && value->failure() == nullptr ? value->tensor() : Tensor());
   }

@@ -20,6 +20,7 @@
 
 #include "absl/container/inlined_vector.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "engine/core/device.h"
 #include "engine/core/kernel_cache.h"
 #include "engine/imperative/direct.h"
@@ -71,6 +72,10 @@ class Scheduler : public std::enable_shared_from_this<Scheduler> {
 
   // Runs the call. `now`: within this function, where the inputs are known and the lane is the caller's.
   void Run(Invocation&& invoked, bool now);
+  // Runs an operator within this function on memory of the home device, which nobody else holds where the operator writes it.
+  // Requires: the home lane is the caller's, and its device a CPU.
+  absl::Status RunInPlace(const PreparedOp& op, absl::Span<const TBlob> in, absl::Span<const OpReqType> req,
+                          absl::Span<const TBlob> out);
   // The call does not run, because of `status`.
   void Refuse(Invocation&& invoked, const absl::Status& status);
   // A value that has failed with `status`. on_failure hears of it.

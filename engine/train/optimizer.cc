@@ -1,6 +1,10 @@
 #include "engine/train/optimizer.h"
 
+#include <algorithm>
+#include <limits>
+
 #include "absl/strings/str_cat.h"
+#include "engine/core/convert.h"
 #include "engine/core/op.h"
 #include "engine/core/status_macros.h"
 #include "engine/train/optimizers.h"
@@ -51,6 +55,47 @@ absl::Status OperatorOptimizer::Build(UpdateGraph& u) const {
 absl::Status OperatorOptimizer::Expand(UpdateGraph& u) const {
   Call(u, op(), /*with_weight32=*/false);
   return absl::OkStatus();
+}
+
+std::vector<StateSignature> StatesOf(const Optimizer& optimizer, const Shape& shape, DType dtype) {
+  const DType type = HasSixteenBits(dtype) ? DType::kFloat32 : dtype;
+  std::vector<StateSignature> states;
+  for (const OptimizerState& state : optimizer.states()) {
+    switch (state.form) {
+      case OptimizerState::kLikeWeight: states.push_back({state.name, shape, type}); break;
+      case OptimizerState::kRows: states.push_back({state.name, {shape.ndim() > 0 ? shape[0] : 1, 1}, type}); break;
+      case OptimizerState::kNumber: states.push_back({state.name, {1}, DType::kFloat64}); break;
+    }
+  }
+  if (HasWeight32(optimizer, dtype)) states.push_back({kWeight32, shape, type});
+  return states;
+}
+
+StepNumbers NumbersOf(const Optimizer& optimizer, const UpdateRates& at, double rescale) {
+  StepNumbers numbers = optimizer.numbers(at);
+  numbers.push_back({"rescale_grad", rescale});
+  return numbers;
+}
+
+absl::StatusOr<std::vector<NumberPlace>> NumberPlaces(const JointUpdate& joint, const Optimizer& optimizer) {
+  const StepNumbers known = NumbersOf(optimizer, {.t = 1, .learning_rate = 0, .lr = 0, .wd = 0}, 1);
+  std::vector<NumberPlace> places;
+  for (const JointUpdate::Place& place : joint.places()) {
+    const auto found = std::find_if(known.begin(), known.end(), [&](const StepNumber& n) { return place.number == n.name; });
+    if (found == known.end()) return absl::InternalError(absl::StrCat("the optimizer has no number '", place.number, "'"));
+    places.push_back({place.parameter, static_cast<size_t>(found - known.begin()), place.type});
+  }
+  return places;
+}
+
+void WriteNumbers(absl::Span<const NumberPlace> places, absl::FunctionRef<StepNumbers(size_t)> of, char* to) {
+  StepNumbers of_parameter;
+  size_t known = std::numeric_limits<size_t>::max();  // The parameter whose numbers these are.
+  for (const NumberPlace& place : places) {
+    if (place.parameter != known) of_parameter = of(known = place.parameter);
+    ConvertValues(&of_parameter[place.index].value, DType::kFloat64, to, place.type, 1);
+    to += sizeof(double);
+  }
 }
 
 const OptimizerCatalog& Optimizers() {

@@ -6,6 +6,7 @@
 #ifndef ENGINE_TRAIN_OPTIMIZER_H_
 #define ENGINE_TRAIN_OPTIMIZER_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -13,6 +14,8 @@
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
+#include "absl/functional/function_ref.h"
+#include "absl/types/span.h"
 #include "engine/core/node_attrs.h"
 #include "engine/nn/catalog.h"
 #include "engine/train/update_graph.h"
@@ -106,6 +109,38 @@ class OperatorOptimizer : public Optimizer {
  private:
   void Call(UpdateGraph& u, const std::string& op, bool with_weight32) const;
 };
+
+// The states and numbers of an optimizer's updates, as they lie in memory.
+
+inline constexpr char kWeight32[] = "weight32";
+
+inline bool HasSixteenBits(DType type) { return type == DType::kFloat16 || type == DType::kBfloat16; }
+// Whether such a weight has the state weight32, which is the last one.
+inline bool HasWeight32(const Optimizer& optimizer, DType type) {
+  return optimizer.param().multi_precision && HasSixteenBits(type);
+}
+
+// A state as it lies in memory.
+struct StateSignature {
+  std::string name;
+  Shape shape;
+  DType dtype;
+};
+// The states of a weight of that shape and type.
+std::vector<StateSignature> StatesOf(const Optimizer& optimizer, const Shape& shape, DType dtype);
+
+// The number behind 8 bytes of memory.
+struct NumberPlace {
+  size_t parameter;
+  size_t index;  // Among the parameter's numbers.
+  DType type;
+};
+// The numbers of a parameter's next update: the optimizer's, and rescale_grad.
+StepNumbers NumbersOf(const Optimizer& optimizer, const UpdateRates& at, double rescale);
+// By place of `joint`. INTERNAL: the optimizer has no such number.
+absl::StatusOr<std::vector<NumberPlace>> NumberPlaces(const JointUpdate& joint, const Optimizer& optimizer);
+// Writes the numbers, 8 bytes for each place. `of` has those of a parameter.
+void WriteNumbers(absl::Span<const NumberPlace> places, absl::FunctionRef<StepNumbers(size_t)> of, char* to);
 
 using OptimizerCatalog = Catalog<absl::StatusOr<std::unique_ptr<Optimizer>>(const AttrDict&)>;
 // MXNet's but for its Test, and adamw.

@@ -5,38 +5,13 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "engine/core/convert.h"
 #include "engine/core/status_macros.h"
 #include "engine/core/text.h"
 #include "engine/runtime/transfer.h"
 
 namespace gluond {
-namespace {
-
-constexpr char kWeight32[] = "weight32";
-
-bool HasSixteenBits(DType type) { return type == DType::kFloat16 || type == DType::kBfloat16; }
-
-}  // namespace
-
 Updater::Updater(Model& model, std::unique_ptr<Optimizer> optimizer)
     : model_(model), lane_(*model.options().lane), optimizer_(std::move(optimizer)), slots_(model.parameters().size()) {}
-
-bool Updater::HasWeight32(const Parameter& p) const { return optimizer_->param().multi_precision && HasSixteenBits(p.dtype); }
-
-std::vector<Updater::StateSignature> Updater::StatesOf(const Parameter& p) const {
-  const DType type = HasSixteenBits(p.dtype) ? DType::kFloat32 : p.dtype;
-  std::vector<StateSignature> states;
-  for (const OptimizerState& state : optimizer_->states()) {
-    switch (state.form) {
-      case OptimizerState::kLikeWeight: states.push_back({state.name, p.shape, type}); break;
-      case OptimizerState::kRows: states.push_back({state.name, {p.shape.ndim() > 0 ? p.shape[0] : 1, 1}, type}); break;
-      case OptimizerState::kNumber: states.push_back({state.name, {1}, DType::kFloat64}); break;
-    }
-  }
-  if (HasWeight32(p)) states.push_back({kWeight32, p.shape, type});
-  return states;
-}
 
 absl::Status Updater::OwnStates(size_t parameter) {
   Slot& slot = slots_[parameter];
@@ -72,7 +47,7 @@ absl::StatusOr<GraphRest> Updater::Build(const ParameterStore& store, absl::Span
     }
     const std::vector<NodeEntry> before = states;
     NodeEntry weight32;
-    if (HasWeight32(p)) {
+    if (HasWeight32(*optimizer_, p.dtype)) {
       weight32 = states.back();
       states.pop_back();
     }
@@ -82,7 +57,7 @@ absl::StatusOr<GraphRest> Updater::Build(const ParameterStore& store, absl::Span
                        weight32);
     RETURN_IF_ERROR(optimizer_->Build(update));
     rest.outputs.push_back({update.weight, GraphOutput::kMemory, i, [this, i] { return model_.parameters()[i].data; }});
-    if (HasWeight32(p)) update.states.push_back(update.weight32);
+    if (HasWeight32(*optimizer_, p.dtype)) update.states.push_back(update.weight32);
     for (size_t s = 0; s < before.size(); ++s) {
       if (update.states[s].node == before[s].node) continue;  // An operator writes it.
       rest.outputs.push_back({update.states[s], GraphOutput::kMemory, i, [this, i, s] { return slots_[i].states[s]; }});
@@ -94,12 +69,7 @@ absl::StatusOr<GraphRest> Updater::Build(const ParameterStore& store, absl::Span
 
 absl::StatusOr<Updater::Numbers> Updater::MakeNumbers(const JointUpdate& joint, GraphRest* rest) const {
   Numbers numbers;
-  for (const JointUpdate::Place& place : joint.places()) {
-    const StepNumbers known = NumbersOf(place.parameter, 0, 1);
-    const auto found = std::find_if(known.begin(), known.end(), [&](const StepNumber& n) { return place.number == n.name; });
-    if (found == known.end()) return absl::InternalError(absl::StrCat("the optimizer has no number '", place.number, "'"));
-    numbers.places.push_back({place.parameter, static_cast<size_t>(found - known.begin()), place.type});
-  }
+  ASSIGN_OR_RETURN(numbers.places, NumberPlaces(joint, *optimizer_));
   const Shape shape = {static_cast<int64_t>(numbers.places.size())};
   ASSIGN_OR_RETURN(numbers.host, Tensor::Empty(*model_.options().host_allocator, shape, DType::kFloat64));
   numbers.device = numbers.host;
@@ -131,24 +101,15 @@ absl::Status Updater::MakeWritable(absl::Span<const size_t> parameters) {
   return absl::OkStatus();
 }
 
-StepNumbers Updater::NumbersOf(size_t parameter, double lr, double rescale) const {
-  const Parameter& p = model_.parameters()[parameter];
-  StepNumbers numbers = optimizer_->numbers(
-      {.t = slots_[parameter].updates + 1, .learning_rate = lr, .lr = lr * p.lr_mult, .wd = optimizer_->param().wd * p.wd_mult});
-  numbers.push_back({"rescale_grad", rescale});
-  return numbers;
-}
-
 absl::Status Updater::SetNumbers(const Numbers& numbers, double lr, double rescale) const {
   if (numbers.places.empty()) return absl::OkStatus();
-  StepNumbers of_parameter;
-  size_t known = slots_.size();  // The parameter whose numbers these are.
-  char* to = numbers.host.data<char>();
-  for (const Numbers::Place& place : numbers.places) {
-    if (place.parameter != known) of_parameter = NumbersOf(known = place.parameter, lr, rescale);
-    ConvertValues(&of_parameter[place.index].value, DType::kFloat64, to, place.type, 1);
-    to += sizeof(double);
-  }
+  const auto of = [&](size_t parameter) {
+    const Parameter& p = model_.parameters()[parameter];
+    const double wd = optimizer_->param().wd * p.wd_mult;
+    return NumbersOf(*optimizer_, {.t = slots_[parameter].updates + 1, .learning_rate = lr, .lr = lr * p.lr_mult, .wd = wd},
+                     rescale);
+  };
+  WriteNumbers(numbers.places, of, numbers.host.data<char>());
   return Copy(numbers.host.blob(), numbers.device.blob(), lane_.lanes());
 }
 

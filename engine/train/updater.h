@@ -35,12 +35,7 @@ class Updater {
 
   // The numbers of some parameters' updates, which each step sets.
   struct Numbers {
-    struct Place {
-      size_t parameter;
-      size_t index;  // Among the parameter's numbers.
-      DType type;
-    };
-    std::vector<Place> places;
+    std::vector<NumberPlace> places;
     Tensor host, device;  // 8 bytes for each place. On a CPU they are the same.
   };
   // The update of parameters (by index of `store`), whose shapes are known, from these gradients, as the rest of a graph that has
@@ -86,16 +81,9 @@ class Updater {
     int64_t updates = 0;
   };
 
-  // A state as it lies in memory.
-  struct StateSignature {
-    std::string name;
-    Shape shape;
-    DType dtype;
-  };
-
-  StepNumbers NumbersOf(size_t parameter, double lr, double rescale) const;
-  bool HasWeight32(const Parameter& parameter) const;
-  std::vector<StateSignature> StatesOf(const Parameter& parameter) const;
+  std::vector<StateSignature> StatesOf(const Parameter& parameter) const {
+    return gluond::StatesOf(*optimizer_, parameter.shape, parameter.dtype);
+  }
   // Gives all states of the parameter memory that no snapshot holds, so that it may be written.
   absl::Status OwnStates(size_t parameter);
   // The places of `states`, with memory allocated.

@@ -1,5 +1,6 @@
 #include "server/session/gradients.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -22,6 +23,15 @@ uint64_t FunctionOf(const Node& node) {
 }
 
 }  // namespace
+
+absl::Status StaleGradients(const std::vector<uint64_t>& arrays) {
+  constexpr size_t kMostNamed = 16;
+  const auto end = arrays.begin() + static_cast<std::ptrdiff_t>(std::min(arrays.size(), kMostNamed));
+  const std::string others = absl::StrJoin(arrays.begin() + 1, end, ", ");
+  return WithInfo(FailedPrecondition("the gradient of array ", arrays[0], others.empty() ? "" : " and of ", others,
+                                     " has not been updated by backward since the last step"),
+                  reason::kStaleGradient, {{"arrays", absl::StrJoin(arrays.begin(), end, ",")}});
+}
 
 struct SessionGradients::Ongoing {
   Imperative::BackwardWalk walk;
@@ -62,14 +72,13 @@ absl::Status SessionGradients::Mark(const v1::Command::Mark& mark, uint64_t comm
 }
 
 absl::StatusOr<v1::Freshness> SessionGradients::Fresh(const v1::Command::Fresh& fresh) {
-  constexpr size_t kMostNamed = 16;
   v1::Freshness told;
   std::vector<uint64_t> stale;
   for (const uint64_t name : fresh.variables()) {
     ASSIGN_OR_RETURN(const Array* array, arrays_.Find(name));
     const bool is_fresh = array->mark != nullptr && array->mark->fresh;
     told.add_fresh(is_fresh);
-    if (!is_fresh && stale.size() < kMostNamed) stale.push_back(name);
+    if (!is_fresh) stale.push_back(name);
     if (fresh.clear() && array->mark != nullptr) array->mark->fresh = false;
   }
   if (!fresh.require() || stale.empty()) return told;
@@ -77,10 +86,7 @@ absl::StatusOr<v1::Freshness> SessionGradients::Fresh(const v1::Command::Fresh& 
     ASSIGN_OR_RETURN(const Array* array, arrays_.Find(name));
     if (array->mark != nullptr) array->mark->fresh = false;
   }
-  const std::string others = absl::StrJoin(stale.begin() + 1, stale.end(), ", ");
-  return WithInfo(FailedPrecondition("the gradient of array ", stale[0], others.empty() ? "" : " and of ", others,
-                                     " has not been updated by backward since the last step"),
-                  reason::kStaleGradient, {{"arrays", absl::StrJoin(stale, ",")}});
+  return StaleGradients(stale);
 }
 
 absl::StatusOr<v1::BackwardState> SessionGradients::Backward(const v1::Command::Backward& backward, uint64_t command) {

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
@@ -14,6 +15,9 @@
 #include "server/session/arrays.h"
 
 namespace gluond::server {
+
+// FAILED_PRECONDITION, reason STALE_GRADIENT: names these arrays. Requires: there is one.
+absl::Status StaleGradients(const std::vector<uint64_t>& arrays);
 
 // `command`: the number of the command, for failures. Used on the session's lane.
 class SessionGradients {

@@ -17,7 +17,7 @@
 #include "engine/runtime/account.h"
 #include "engine/runtime/budget.h"
 #include "engine/runtime/lane.h"
-#include "gluond/v1/session.pb.h"
+#include "gluond/v1/command.pb.h"
 #include "server/hosted/devices.h"
 #include "server/hosted/hosted_model.h"
 #include "server/identity/owners.h"

@@ -23,6 +23,7 @@
 #include "server/session/calls.h"
 #include "server/session/exchange.h"
 #include "server/session/gradients.h"
+#include "server/session/optimizers.h"
 #include "server/start/protocol.h"
 
 namespace gluond::server {
@@ -71,11 +72,12 @@ class ArrayProgram final : public SessionProgram, public std::enable_shared_from
   ArrayProgram(const Shared& shared, Place& home, Lane& lane, const Limits& limits, Answer answer)
       : shared_(shared),
         devices_(shared.devices),
+        limits_(limits),
         custom_host_(shared.custom_host != nullptr ? shared.custom_host : devices_.custom_host()),
         answers_(std::make_shared<SessionAnswers>(limits.max_message_bytes, std::move(answer))),
         budget_(Budget::PartOf(devices_.memory())),
         memory_(budget_),
-        calls_(limits, budget_, [this](int64_t nodes) { return PayForGradients(nodes); }) {
+        calls_(limits, budget_, [this](int64_t nodes) { return PayForNodes(nodes); }) {
     broken_ = Open(home, lane, limits);
   }
 
@@ -108,6 +110,7 @@ class ArrayProgram final : public SessionProgram, public std::enable_shared_from
     answers_->End();
     if (imperative_.has_value()) imperative_->scheduler().Cancel();
     exchange_.reset();
+    optimizers_.reset();
     gradients_.reset();
     arrays_.reset();
     (void)memory_.Cover(0);
@@ -142,6 +145,7 @@ class ArrayProgram final : public SessionProgram, public std::enable_shared_from
     imperative_.emplace(Scheduler::Create(std::move(own), on_failure), limits.max_session_arrays);
     arrays_.emplace(*imperative_, limits.max_session_arrays);
     gradients_.emplace(*imperative_, *arrays_, *answers_);
+    optimizers_.emplace(*imperative_, *arrays_, *answers_, limits_, [this](int64_t nodes) { return PayForNodes(nodes); });
     exchange_ = std::make_shared<SessionExchange>(SessionExchange::Session{shared_, home, limits, budget_, std::move(host_memory),
                                                                            *imperative_, *arrays_, calls_, *answers_});
     return absl::OkStatus();
@@ -182,12 +186,12 @@ class ArrayProgram final : public SessionProgram, public std::enable_shared_from
   absl::Status PayForObjects() {
     return Pay([this] {
       const int64_t nodes = imperative_->tape().size() + imperative_->planned();
-      return memory_.Cover(kArrayBytes * arrays_->size() + kTapeBytes * nodes + calls_.bytes());
+      return memory_.Cover(kArrayBytes * arrays_->size() + kTapeBytes * nodes + calls_.bytes() + optimizers_->bytes());
     });
   }
 
-  // The nodes of a graph's gradients stay while anything has them: what is kept for the next time, the tape, or an executor.
-  absl::StatusOr<std::shared_ptr<const void>> PayForGradients(int64_t nodes) {
+  // The nodes of a graph's gradients, and of an optimizer's update, stay while anything has them: what is kept for the next time, the tape, or an executor.
+  absl::StatusOr<std::shared_ptr<const void>> PayForNodes(int64_t nodes) {
     const auto paid = std::make_shared<Reservation>(budget_);
     RETURN_IF_ERROR(Pay([&] { return paid->Grow(kNodeBytes * nodes); }));
     return paid;
@@ -321,6 +325,7 @@ class ArrayProgram final : public SessionProgram, public std::enable_shared_from
   void Free(const v1::Command::Free& free) {
     for (const uint64_t name : free.arrays()) arrays_->Erase(name);
     calls_.Free(free);
+    optimizers_->Free(free);
     imperative_->scheduler().DropConstants();  // A freed parameter's memory is free now.
   }
 
@@ -393,6 +398,7 @@ class ArrayProgram final : public SessionProgram, public std::enable_shared_from
 
   const Shared shared_;
   Devices& devices_;
+  const Limits limits_;
   const CustomHostPtr custom_host_;
   Budgets budgets_;
   std::vector<std::shared_ptr<Lane>> lanes_;  // On other devices than home.
@@ -401,6 +407,7 @@ class ArrayProgram final : public SessionProgram, public std::enable_shared_from
   std::optional<Imperative> imperative_;
   std::optional<SessionArrays> arrays_;
   std::optional<SessionGradients> gradients_;
+  std::optional<SessionOptimizers> optimizers_;
   std::shared_ptr<SessionExchange> exchange_;
   const std::shared_ptr<Budget> budget_;  // The client's part of the budget of the process.
   Reservation memory_;
@@ -434,7 +441,7 @@ constexpr ArrayProgram::Kind ArrayProgram::kKinds[] = {
      .run = [](auto& p, auto& c, auto&) { p.Describe(c.describe()); }},
     {.number = v1::Command::kFree,
      .most_names = kMostFreed,
-     .names = [](auto& c) { return Longest(c.free().arrays(), c.free().calls(), c.free().graphs()); },
+     .names = [](auto& c) { return Longest(c.free().arrays(), c.free().calls(), c.free().graphs(), c.free().optimizers()); },
      .takes_long = [](auto& p, auto& c) { return p.HasLarge(c.free().graphs()); },
      .run = [](auto& p, auto& c, auto&) { p.Free(c.free()); }},
     {.number = v1::Command::kAssign, .run = [](auto& p, auto& c, auto&) { p.Assign(c.assign()); }},
@@ -506,6 +513,14 @@ constexpr ArrayProgram::Kind ArrayProgram::kKinds[] = {
      .report = kAudited,
      .names = [](auto& c) { return Longest(c.open_saved().arrays()); },
      .run = [](auto& p, auto& c, auto&) { p.exchange_->OpenSaved(c.open_saved(), p.number_); }},
+    {.number = v1::Command::kDefineOptimizer,
+     .names = [](auto& c) { return Longest(c.define_optimizer().weights()); },
+     .run = [](auto& p, auto& c, auto&) { p.Note(p.optimizers_->Define(c.define_optimizer())); }},
+    {.number = v1::Command::kStepOptimizer,
+     .names = [](auto& c) { return Longest(c.step_optimizer().gradients(), c.step_optimizer().weights()); },
+     .takes_long = [](auto& p,
+                      auto& c) { return p.optimizers_.has_value() && p.optimizers_->IsLong(c.step_optimizer().optimizer()); },
+     .run = [](auto& p, auto& c, auto&) { p.Note(p.optimizers_->Step(c.step_optimizer(), p.number_)); }},
 };
 
 const ArrayProgram::Kind& ArrayProgram::KindOf(const v1::Command& command) {

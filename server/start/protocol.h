@@ -24,6 +24,7 @@ inline constexpr uint32_t kLowestProtocol = 2;
 // Optional parts of the protocol, sorted. A name never changes its meaning.
 inline constexpr const char* kFeatures[] = {
     "models-of-sessions",  // SaveAsModel, OpenModel, StoreToModel.
+    "optimizers",          // DefineOptimizer, StepOptimizer.
     "pages",               // `page_size` and `page_token` of lists.
     "registry-hash",       // SessionOpened.registry_hash.
     "saved-sessions",      // SaveSession, OpenSaved and their calls.

@@ -60,6 +60,7 @@ constexpr struct {
     {"gluond.v1.Column", "name"},
     {"gluond.v1.Command.Assign", "device"},
     {"gluond.v1.Command.DefineGraph", "inputs"},
+    {"gluond.v1.Command.DefineOptimizer.Weight", "name"},
     {"gluond.v1.Command.DescribeCall", "op"},
     {"gluond.v1.Command.Invoke", "device"},
     {"gluond.v1.Command.OpenSaved", "key"},

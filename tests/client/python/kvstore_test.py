@@ -59,9 +59,9 @@ class StoreTest(ArrayCase):
         keys = ["a", "b", "c"]
         store.init(keys, [full(1), full(2), full(3)])
         store.set_optimizer(mx.optimizer.SGD(learning_rate=1))
-        with unittest.mock.patch.object(store._updater, "_together", wraps=store._updater._together) as together:
+        with unittest.mock.patch.object(store._updater, "_on_server", wraps=store._updater._on_server) as on_server:
             store.push(keys, [[full(1), full(1)], full(0), full(5)])
-        self.assertEqual(len(together.run.call_args.args[0]), 3)
+        self.assertEqual(len(on_server.run.call_args.args[1]), 3)
         self.assertEqual([self.stored(store, key).asnumpy()[0, 0] for key in keys], [-1, 2, -2])
 
     def test_pushpull_and_broadcast_are_two_calls_in_one(self):

@@ -1,13 +1,18 @@
 """Trainer: steps, stale gradients, several contexts, states."""
 
+import gc
 import os
 import tempfile
 import unittest
+import warnings
+from unittest import mock
 
 import gluond as mx
 import numpy as np
 from gluond import autograd, gluon, nd
+from gluond._wire import optimizers
 from gluond.gluon import nn
+from gluond.optimizer._on_server import ServerSteps
 from tests import case_runner
 from tests.client.python.array_case import ArrayCase
 
@@ -163,6 +168,221 @@ def values(state):
     if isinstance(state, (list, tuple)):
         return [each for part in state for each in values(part)]
     return [] if state is None else [state.asnumpy().tobytes()]
+
+
+class ServerStepsTest(ArrayCase):
+    """A trainer's step is one command to the server's optimizer, where it has the trainer's. Its bits are those of `update`."""
+
+    CASES = [
+        ("sgd", {}),
+        ("sgd", {"momentum": 0.9}),
+        ("ccsgd", {"momentum": 0.9, "clip_gradient": 0.3}),
+        ("nag", {"momentum": 0.9}),
+        ("signum", {"wd_lh": 0.01}),
+        ("signum", {"momentum": 0.0}),
+        ("lars", {"momentum": 0.9}),
+        ("lars", {"momentum": 0.9, "momentum_correction": False}),
+        ("dcasgd", {"momentum": 0.9}),
+        ("dcasgd", {}),
+        ("adam", {}),
+        ("adam", {"beta1": 0.5, "epsilon": 1e-4, "clip_gradient": 0.3}),
+        ("adamax", {}),
+        ("nadam", {"schedule_decay": 0.1}),
+        ("ftml", {"learning_rate": 0.01}),
+        ("lamb", {"lower_bound": 0.1, "upper_bound": 2.0}),
+        ("lamb", {"bias_correction": False}),
+        ("adagrad", {}),
+        ("rmsprop", {}),
+        ("rmsprop", {"centered": True, "clip_weights": 0.5}),
+        ("adadelta", {}),
+        ("ftrl", {"lamda1": 0.001}),
+    ]
+
+    def setUp(self):
+        self.steps = 0
+        define, step = optimizers.SessionOptimizer.define, optimizers.SessionOptimizer.step
+
+        def counted(optimizer, *arguments):
+            self.steps += 1
+            return step(optimizer, *arguments)
+
+        patch = mock.patch.multiple(optimizers.SessionOptimizer, step=counted, define=define)
+        patch.start()
+        self.addCleanup(patch.stop)
+
+    def train(self, name, arguments, dtype, steps=4, change=None):
+        """The bytes of weights and states after some steps."""
+        mx.random.seed(3)
+        np.random.seed(3)
+        params = [gluon.Parameter(each, shape=shape, dtype=dtype) for each, shape in (("a_weight", (3, 4)), ("b_bias", (5,)))]
+        for param in params:
+            param.initialize(mx.init.Uniform(1))
+        params[0].lr_mult, params[1].wd_mult = 0.5, 0.25
+        schedule = mx.lr_scheduler.FactorScheduler(2, 0.5, base_lr=0.1)
+        trainer = gluon.Trainer(params, mx.optimizer.create(name, wd=0.01, lr_scheduler=schedule, **arguments))
+        for number in range(steps):
+            with autograd.record():
+                loss = sum((param.data() ** 2 * (number + 1)).sum() for param in params)
+            loss.backward()
+            if change is not None and number == steps // 2:
+                change(trainer, params)
+            trainer.step(2)
+        states = trainer._updaters[0].get_states(dump_optimizer=True)
+        return [param.data().asnumpy().tobytes() for param in params], states
+
+    def check(self, *arguments, served=True, **more):
+        before = self.steps
+        ours = self.train(*arguments, **more)
+        self.assertEqual(self.steps > before, served, "the server's optimizer steps")
+        with mock.patch.object(ServerSteps, "take_over", lambda *_: False):
+            self.assertEqual(ours, self.train(*arguments, **more))
+
+    def test_each_optimizer_has_the_bits_of_its_update(self):
+        for name, arguments in self.CASES:
+            with self.subTest(name, **arguments):
+                self.check(name, arguments, "float32")
+
+    def test_each_optimizer_does_so_in_float16_with_a_float32_copy(self):
+        for name, arguments in self.CASES:
+            with self.subTest(name, **arguments):
+                self.check(name, {"multi_precision": True, **arguments}, "float16")
+
+    def test_one_operator_does_so_in_float16(self):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            self.check("adam", {"epsilon": 1e-3}, "float16")
+            self.check("adagrad", {}, "float16", served=False)  # The server would compute in float32.
+
+    def test_the_server_has_each_optimizer_but_those_of_another_noise(self):
+        library = mx.optimizer.Optimizer.__module__.partition(".")[0]
+        others = {
+            name
+            for name, kind in mx.optimizer.Optimizer.opt_registry.items()
+            if kind.__module__.partition(".")[0] == library and (kind._on_server is None or not kind._on_server.steps)
+        }
+        self.assertEqual(others, {"sgld", "test"})
+        self.assertEqual(
+            {name for name, _ in self.CASES} | {"groupadagrad"} | others,
+            {name for name, kind in mx.optimizer.Optimizer.opt_registry.items() if kind.__module__.partition(".")[0] == library},
+        )
+
+    def test_matrices_of_embeddings(self):
+        results = []
+        for served in (True, False):
+            with mock.patch.object(ServerSteps, "take_over", ServerSteps.take_over if served else lambda *_: False):
+                param = gluon.Parameter("a", shape=(3, 2))
+                param.initialize(mx.init.Constant(0.5))
+                trainer = gluon.Trainer([param], "groupadagrad", {"learning_rate": 0.1})
+                for _ in range(3):
+                    with autograd.record():
+                        loss = (param.data() ** 2).sum()
+                    loss.backward()
+                    trainer.step(1)
+                results.append((param.data().asnumpy().tobytes(), trainer._updaters[0].get_states()))
+        self.assertEqual(*results)
+        self.assertEqual(self.steps, 3)
+
+    def test_a_change_counts_from_the_next_step_on(self):
+        def rates(trainer, params):
+            trainer.optimizer.wd = 0.5
+            trainer.optimizer.beta1 = 0.25
+            params[1].lr_mult = 3.0
+
+        def weight(trainer, params):
+            params[0].set_data(nd.ones((3, 4)))
+
+        def momentum(trainer, params):
+            trainer.optimizer.momentum = 0.5
+
+        self.check("adam", {}, "float32", change=rates)
+        self.check("adam", {}, "float32", change=weight)
+        self.check("sgd", {"momentum": 0.9}, "float32", change=momentum)
+        self.check("sgd", {}, "float32", change=momentum)  # Without a state for it: `update` goes on without momentum.
+
+    def test_states_that_are_loaded_go_on(self):
+        def load(trainer, params):
+            with tempfile.TemporaryDirectory() as folder:
+                trainer.save_states(os.path.join(folder, "states"))
+                trainer.load_states(os.path.join(folder, "states"))
+
+        for name, arguments in (("adam", {}), ("nadam", {}), ("lars", {"momentum": 0.9})):
+            self.check(name, arguments, "float32", change=load)
+
+    def test_random_numbers_of_the_program_stay_what_they_were(self):
+        results = []
+        for served in (True, False):
+            with mock.patch.object(ServerSteps, "take_over", ServerSteps.take_over if served else lambda *_: False):
+                mx.random.seed(5)
+                net = nn.HybridSequential()
+                net.add(nn.Dense(4, in_units=3), nn.Dropout(0.5), nn.Dense(2, in_units=4))
+                net.initialize(mx.init.One())
+                net.hybridize()
+                trainer = gluon.Trainer(net.collect_params(), "nadam")
+                for _ in range(4):
+                    step(net, trainer, [[1, 2, 3], [4, 5, 6]], 2)
+                results.append([param.data().asnumpy().tobytes() for param in net.collect_params().values()])
+        self.assertEqual(*results)
+
+    def test_numbers_by_index_are_the_programs_to_set(self):
+        def halve(trainer, params):
+            for table in (vars(trainer.optimizer).get("m_schedule"), vars(trainer.optimizer).get("last_lr")):
+                for index in table or ():
+                    table[index] /= 2
+
+        self.check("nadam", {}, "float32", change=halve)
+        self.check("lars", {"momentum": 0.9}, "float32", change=halve)
+
+    def test_a_class_of_the_program_takes_its_own_steps(self):
+        class Renamed(mx.optimizer.Adam):
+            def __init__(self, **kwargs):
+                super().__init__(beta1=0.8, **kwargs)
+
+        class Slower(mx.optimizer.Adam):
+            def _get_lr(self, index):
+                return super()._get_lr(index) / 2
+
+        class Watched(mx.optimizer.SGD):
+            def update(self, index, weight, grad, state):
+                super().update(index, weight, grad, state)
+                weight += 1
+
+        mx.optimizer.register(Renamed), mx.optimizer.register(Slower), mx.optimizer.register(Watched)
+        self.check("renamed", {}, "float32")
+        self.check("slower", {}, "float32", served=False)
+        self.check("watched", {}, "float32", served=False)
+
+    def test_attributes_that_the_server_refuses(self):
+        self.check("sgd", {"momentum": -0.5}, "float32", served=False)
+        self.check("adagrad", {"clip_gradient": 0}, "float32", served=False)
+
+    def test_a_wrong_call_is_an_error_of_the_line(self):
+        param = gluon.Parameter("a", shape=(3,))
+        param.initialize(mx.init.One())
+        trainer = gluon.Trainer([param], "adam")
+        with autograd.record():
+            loss = param.data().sum()
+            loss.backward()
+            with self.assertRaisesRegex(mx.base.MXNetError, "computational graph"):
+                trainer.step(1)
+
+    def test_a_server_without_optimizers_is_sent_operators(self):
+        session = nd.ones(1)._session
+        with mock.patch.object(type(session), "features", ()):
+            self.check("adam", {}, "float32", served=False)
+
+    def test_what_nobody_has_is_freed(self):
+        param = gluon.Parameter("a", shape=(3,))
+        param.initialize(mx.init.One())
+        trainer = gluon.Trainer([param], "adam")
+        with autograd.record():
+            loss = param.data().sum()
+        loss.backward()
+        trainer.step(1)
+        session, freed = param.data()._session, []
+        with mock.patch.object(session, "dead_optimizers", freed):
+            del trainer
+            gc.collect()
+        self.assertEqual(len(freed), 1)
 
 
 class EveryOptimizerTest(ArrayCase):

@@ -82,6 +82,7 @@ class Batches:
         # Names that are to be freed. Finalizers append to them, at any time, in any thread.
         self.dead_arrays: Deque[bytes] = collections.deque()
         self.dead_calls: Deque[int] = collections.deque()
+        self.dead_optimizers: Deque[int] = collections.deque()
 
     def next_number(self) -> int:
         """The next command's number."""
@@ -123,17 +124,19 @@ class Batches:
 
     def append_free(self) -> None:
         """Adds a command that frees dead arrays, if it can leave with the next message."""
-        if len(self.unsent) == 1 and (self.dead_arrays or self.dead_calls):
+        if len(self.unsent) == 1 and (self.dead_arrays or self.dead_calls or self.dead_optimizers):
             self._append_free(self.unsent[0])
 
     def _append_free(self, batch: Batch) -> None:
-        arrays, calls = self.dead_arrays, self.dead_calls
+        arrays, calls, optimizers = self.dead_arrays, self.dead_calls, self.dead_optimizers
         room = (self.most_bytes - batch.size) // _FREED_BYTES
         if room <= 0:
             return
         names = [arrays.popleft() for _ in range(min(room, len(arrays)))]
         room -= len(names)
-        command = encoding.free(names, [calls.popleft() for _ in range(min(room, len(calls)))])
+        dead_calls = [calls.popleft() for _ in range(min(room, len(calls)))]
+        room -= len(dead_calls)
+        command = encoding.free(names, dead_calls, [optimizers.popleft() for _ in range(min(room, len(optimizers)))])
         batch.origins.append(None)
         batch.size += len(command)
         batch.commands.append(command)

@@ -93,6 +93,8 @@ names = names_from(1)
     STORE_TO_MODEL,
     SAVE_SESSION,
     OPEN_SAVED,
+    DEFINE_OPTIMIZER,
+    STEP_OPTIMIZER,
 ) = (
     tag(command_pb2.Command, each)
     for each in (
@@ -118,6 +120,8 @@ names = names_from(1)
         "store_to_model",
         "save_session",
         "open_saved",
+        "define_optimizer",
+        "step_optimizer",
     )
 )
 _COMMANDS = tag(session_pb2.SessionRequest, "commands")
@@ -222,14 +226,16 @@ def describe_one(name: bytes) -> bytes:
     return _DESCRIBE_ONE + name
 
 
-_FREED, _FREED_CALLS = tag(command_pb2.Command.Free, "arrays"), tag(command_pb2.Command.Free, "calls")
+_FREED, _FREED_CALLS, _FREED_OPTIMIZERS = (tag(command_pb2.Command.Free, each) for each in ("arrays", "calls", "optimizers"))
 
 
-def free(array_names: Sequence[bytes], calls: Sequence[int] = ()) -> bytes:
-    """Lets go of arrays, and of calls."""
+def free(array_names: Sequence[bytes], calls: Sequence[int] = (), optimizers: Sequence[int] = ()) -> bytes:
+    """Lets go of arrays, of calls and of optimizers."""
     body = delimited(_FREED, b"".join(array_names)) if array_names else b""
     if calls:
         body += delimited(_FREED_CALLS, b"".join(map(varint, calls)))
+    if optimizers:
+        body += delimited(_FREED_OPTIMIZERS, b"".join(map(varint, optimizers)))
     return command(FREE, body)
 
 

@@ -70,7 +70,7 @@ class Pipeline:
     a stream that ended for good, (gRPC code, details) -> exception. is_gone: whether the server is known to be there no more.
 
     All that changes is guarded by `_lock`, which is never held while waiting or in gRPC; finalizers take no lock, they append
-    to `dead_arrays` and `dead_calls`.
+    to `dead_arrays`, `dead_calls` and `dead_optimizers`.
     """
 
     def __init__(
@@ -86,6 +86,7 @@ class Pipeline:
         self._batches = Batches()
         # Names of arrays that are freed in this process; append() is all that a finalizer may do.
         self.dead_arrays, self.dead_calls = self._batches.dead_arrays, self._batches.dead_calls
+        self.dead_optimizers = self._batches.dead_optimizers
         self._channel = channel
         self._client_id = client_id
         self._lost = lost

@@ -13,7 +13,7 @@ PROTOCOL = 3
 # The oldest that a server may speak: from 3 on it has the operators that update many weights, `_multi_*`.
 LOWEST_OF_SERVER = 3
 # The optional parts that this client knows.
-FEATURES = ("models-of-sessions", "pages", "registry-hash", "saved-sessions", "stored-datasets", "unknown-commands")
+FEATURES = ("models-of-sessions", "optimizers", "pages", "registry-hash", "saved-sessions", "stored-datasets", "unknown-commands")
 _INFO = "/gluond.v1.ServerService/GetServerInfo"
 _INFO_SECONDS = 5.0
 

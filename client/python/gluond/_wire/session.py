@@ -63,6 +63,7 @@ class Session:
         # Names of arrays that are freed in this process; append() is all that a finalizer may do.
         self.dead_arrays: Any = []
         self.dead_calls: Any = []
+        self.dead_optimizers: Any = []
         self._submit: Callable[..., None] = self._open_and_submit
         self.submit: Callable[..., None] = self._submit
         if self.naive:
@@ -79,6 +80,7 @@ class Session:
             if self._opened is None:
                 pipeline = Pipeline(self.new_stream, self.channel, client_id(), self._lost, self._is_gone)
                 self.dead_arrays, self.dead_calls = pipeline.dead_arrays, pipeline.dead_calls
+                self.dead_optimizers = pipeline.dead_optimizers
                 self._submit = pipeline.submit
                 if not self.naive:
                     self.submit = pipeline.submit

@@ -13,7 +13,7 @@ from ..kvstore.base import KVStoreBase
 from ..kvstore.kvstore import LOCAL_TYPES, KVStore, create as create_store
 from ..optimizer import adam, adaptive, contrib, sgd  # noqa: F401  # Which create() finds by their names.
 from ..optimizer._optimizer import Optimizer, create
-from ..optimizer.updater import get_updater
+from ..optimizer.updater import get_updater, takes_lists
 from ._parameter import Parameter
 from ._parameter_dict import ParameterDict
 
@@ -164,6 +164,8 @@ class Trainer:
                     updater(*(list(itertools.compress(each, fresh)) for each in lists))
             else:
                 self._describe(trained, weights)
+                if takes_lists(updater) and updater.step_fresh(indices, grads, weights):
+                    continue
                 tape.require_fresh(weights)
                 with tape.only_if_fresh(weights[0]):  # Where one is stale, none is fresh any more.
                     updater(indices, grads, weights)

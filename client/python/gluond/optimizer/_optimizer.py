@@ -10,7 +10,7 @@ from .. import ndarray
 from .._array.array import NDArray
 from .._registry import Registry
 from ..lr_scheduler import LRScheduler
-from ._steps import WeightStep
+from ._on_server import ServerKind
 
 State = Any  # None, an NDArray, or a nested tuple of them.
 
@@ -26,6 +26,9 @@ class Optimizer:
     An own optimizer overrides `create_state` and `update`, and is registered with `@mx.optimizer.register`. One that sets
     `aggregate_num` gets lists of so many weights of one dtype at once, with lists of their indices, gradients and states.
     """
+
+    _on_server: Optional[ServerKind] = None  # The server's optimizer that takes the same steps.
+    _keeps_weight_last = False  # Whether the state of a float16 weight has its float32 copy last.
 
     def __init__(
         self,
@@ -87,7 +90,7 @@ class Optimizer:
 
     def update(self, index: Any, weight: NDArray, grad: NDArray, state: State) -> None:
         """Changes `weight` and `state` in place."""
-        self._weight_step(index, weight, grad, state).run()
+        raise NotImplementedError(f"{type(self).__name__} has no update(self, index, weight, grad, state).")
 
     def create_state_multi_precision(self, index: Any, weight: NDArray) -> State:
         """As `create_state`, with a float32 copy of a float16 weight if `multi_precision`."""
@@ -115,30 +118,6 @@ class Optimizer:
             master, inner = state
             self.update(index, master, grad.astype("float32"), inner)
             ndarray.cast(master, dtype="float16", out=weight)
-
-    # Optimizers that are one operator say which, so that the steps of many weights can be one call.
-
-    def _weight_step(self, index: Any, weight: NDArray, grad: NDArray, state: State) -> WeightStep:
-        """The call that `update` makes. Counts the update."""
-        raise NotImplementedError(f"{type(self).__name__} has no update(self, index, weight, grad, state).")
-
-    def _weight_step_multi_precision(self, index: Any, weight: NDArray, grad: NDArray, state: State) -> WeightStep:
-        """The call that `update_multi_precision` makes."""
-        if self.multi_precision and self._is_half(weight):
-            master, inner = state
-            return self._weight_step(index, master, grad.astype("float32"), inner)._replace(half=weight)
-        return self._weight_step(index, weight, grad, state)
-
-    def _is_of_steps(self) -> bool:
-        """Whether its updates are what its steps say. A class or an object with an update of its own goes its own way."""
-        if self._has_own_update():
-            return False
-        for kind in type(self).__mro__[: type(self).__mro__.index(Optimizer)]:
-            if "_weight_step" in vars(kind):
-                return True
-            if "update" in vars(kind) or "update_multi_precision" in vars(kind):
-                return False
-        return False
 
     def _takes_lists(self) -> bool:
         """Whether an update of the program's own takes lists."""
@@ -198,10 +177,14 @@ class Optimizer:
         return multipliers.get(self.idx2name.get(index), 1.0)
 
     def _get_lr(self, index: Any) -> float:
-        return float(self.learning_rate * self._multiplier(index, "lr_mult", self.lr_mult))
+        return float(self.learning_rate) * float(self._multiplier(index, "lr_mult", self.lr_mult))
 
     def _get_wd(self, index: Any) -> float:
-        return float(self.wd * self._multiplier(index, "wd_mult", self.wd_mult))
+        return float(self.wd) * float(self._multiplier(index, "wd_mult", self.wd_mult))
+
+    def _name(self, index: Any) -> str:
+        """The name of a weight."""
+        return self.param_dict[index].name if index in self.param_dict else self.idx2name.get(index, str(index))
 
     def _update_count(self, index: Any) -> int:
         """Counts one update of this parameter; returns their number."""
@@ -210,12 +193,19 @@ class Optimizer:
         self.num_update = max(count, self.num_update)
         return count
 
+    def _note_step(self, index: Any, count: int) -> None:
+        """Keeps the numbers that the update of this count leaves to the next one."""
+
     # For the updates.
 
     def _begin(self, index: Any) -> Tuple[int, float, float]:
         """Counts, and returns (number of this update, learning rate, weight decay)."""
         count = self._update_count(index)
         return count, self._get_lr(index), self._get_wd(index)
+
+    def _step(self, operator: str, *arrays: NDArray, **attributes: Any) -> None:
+        """A call of an update operator on weight, gradient and states, which changes weight and states."""
+        getattr(ndarray, operator)(*arrays, out=arrays[0], **attributes)
 
     def _begin_rates(self, index: Any) -> Dict[str, float]:
         """Counts, and returns the numbers that every update operator takes."""

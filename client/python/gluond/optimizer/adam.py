@@ -6,8 +6,12 @@ from typing import Any, Dict, Optional
 
 from .. import ndarray
 from .._array.array import NDArray
+from ._on_server import ServerKind
 from ._optimizer import Optimizer, State, register, zeros_of
-from ._steps import WeightStep
+
+
+_BETAS = {"beta1": "beta1", "beta2": "beta2"}
+_AVERAGES = {**_BETAS, "epsilon": "epsilon"}
 
 
 class _TwoMoments(Optimizer):
@@ -34,6 +38,8 @@ class _TwoMoments(Optimizer):
 class Adam(_TwoMoments):
     """g = clip(rescale_grad grad + wd w); w -= lr sqrt(1 - beta2^t) / (1 - beta1^t) m / (sqrt(v) + epsilon)."""
 
+    _on_server = ServerKind("adam", _AVERAGES, ("mean", "var"))
+
     def __init__(
         self,
         learning_rate: float = 0.001,
@@ -47,16 +53,19 @@ class Adam(_TwoMoments):
         self.epsilon = epsilon
         self.lazy_update = lazy_update
 
-    def _weight_step(self, index: Any, weight: NDArray, grad: NDArray, state: State) -> WeightStep:
+    def update(self, index: Any, weight: NDArray, grad: NDArray, state: State) -> None:
+        """One operator."""
         t, lr, wd = self._begin(index)
         lr *= math.sqrt(1.0 - self.beta2**t) / (1.0 - self.beta1**t)
         rates = {"lr": lr, "wd": wd, "rescale_grad": float(self.rescale_grad)}
-        return WeightStep("adam_update", (weight, grad, *state), rates, {**self._averages(), **self._clip()})
+        self._step("adam_update", weight, grad, *state, **rates, **self._averages(), **self._clip())
 
 
 @register
 class Adamax(_TwoMoments):
     """u = max(beta2 u, |g|); w -= lr / (1 - beta1^t) m / u."""
+
+    _on_server = ServerKind("adamax", _BETAS, ("mean", "max"), is_composed=True)
 
     def __init__(self, learning_rate: float = 0.002, beta1: float = 0.9, beta2: float = 0.999, **kwargs: Any) -> None:
         super().__init__(learning_rate, beta1, beta2, **kwargs)
@@ -79,6 +88,10 @@ class Nadam(_TwoMoments):
     there depend on the number of parameters; with one parameter they are the same.)
     """
 
+    _on_server = ServerKind(
+        "nadam", {**_AVERAGES, "schedule_decay": "schedule_decay"}, ("mean", "var"), "m_schedule", is_composed=True
+    )
+
     def __init__(
         self,
         learning_rate: float = 0.001,
@@ -93,14 +106,21 @@ class Nadam(_TwoMoments):
         self.schedule_decay = schedule_decay
         self.m_schedule: Dict[Any, float] = {}
 
+    def _momentum_at(self, t: int) -> float:
+        return self.beta1 * (1.0 - 0.5 * 0.96 ** (t * self.schedule_decay))
+
+    def _note_step(self, index: Any, count: int) -> None:
+        """The product of the momenta so far."""
+        self.m_schedule[index] = self.m_schedule.get(index, 1.0) * self._momentum_at(count)
+
     def update(self, index: Any, weight: NDArray, grad: NDArray, state: State) -> None:
         """Elementwise operators."""
         t, lr, wd = self._begin(index)
         m, v = state
         g = self._decayed(weight, grad, wd)
-        now = self.beta1 * (1.0 - 0.5 * 0.96 ** (t * self.schedule_decay))
-        then = self.beta1 * (1.0 - 0.5 * 0.96 ** ((t + 1) * self.schedule_decay))
-        schedule = self.m_schedule[index] = self.m_schedule.get(index, 1.0) * now
+        now, then = self._momentum_at(t), self._momentum_at(t + 1)
+        self._note_step(index, t)
+        schedule = self.m_schedule[index]
         m[:] = self.beta1 * m + (1.0 - self.beta1) * g
         v[:] = self.beta2 * v + (1.0 - self.beta2) * g * g
         mean = (1.0 - now) / (1.0 - schedule) * g + then / (1.0 - schedule * then) * m
@@ -110,6 +130,8 @@ class Nadam(_TwoMoments):
 @register
 class FTML(_TwoMoments):
     """Follow the moving leader (Zheng and Kwok, 2017)."""
+
+    _on_server = ServerKind("ftml", _AVERAGES, ("d", "v", "z"))
 
     def __init__(
         self, beta1: float = 0.6, beta2: float = 0.999, epsilon: float = 1e-8, learning_rate: Optional[float] = None, **kwargs: Any
@@ -121,15 +143,23 @@ class FTML(_TwoMoments):
         """(d, v, z)."""
         return (zeros_of(weight), zeros_of(weight), zeros_of(weight))
 
-    def _weight_step(self, index: Any, weight: NDArray, grad: NDArray, state: State) -> WeightStep:
+    def update(self, index: Any, weight: NDArray, grad: NDArray, state: State) -> None:
+        """One operator."""
         t, lr, wd = self._begin(index)
         rates = {"lr": lr, "wd": wd, "rescale_grad": float(self.rescale_grad), "t": t}
-        return WeightStep("ftml_update", (weight, grad, *state), rates, {**self._averages(), **self._clip("clip_grad")})
+        self._step("ftml_update", weight, grad, *state, **rates, **self._averages(), **self._clip("clip_grad"))
 
 
 @register
 class LAMB(_TwoMoments):
     """Adam whose step for each weight has the weight's norm, within [lower_bound, upper_bound] (You et al., 2019)."""
+
+    _on_server = ServerKind(
+        "lamb",
+        {**_AVERAGES, **{key: key for key in ("lower_bound", "upper_bound", "bias_correction")}},
+        ("mean", "var"),
+        is_composed=True,
+    )
 
     def __init__(
         self,
@@ -148,17 +178,14 @@ class LAMB(_TwoMoments):
         self.upper_bound = upper_bound
         self.bias_correction = bias_correction
 
-    def _weight_step(self, index: Any, weight: NDArray, grad: NDArray, state: State) -> WeightStep:
+    def update(self, index: Any, weight: NDArray, grad: NDArray, state: State) -> None:
+        """Two operators, and the norms, which stay on the server."""
         t, lr, wd = self._begin(index)
         bounds: Dict[str, Any] = {
             name: float(bound) for name, bound in (("lower_bound", self.lower_bound), ("upper_bound", self.upper_bound)) if bound
         }
-
-        def scaled(direction: NDArray) -> WeightStep:
-            """By the norms, which stay on the server."""
-            arrays = (weight, direction, ndarray.norm(weight), ndarray.norm(direction))
-            return WeightStep("lamb_update_phase2", arrays, {"lr": lr}, bounds)
-
         numbers = {"wd": wd, "t": t, "rescale_grad": float(self.rescale_grad)}
         attributes: Dict[str, Any] = {**self._averages(), "bias_correction": self.bias_correction, **self._clip()}
-        return WeightStep("lamb_update_phase1", (weight, grad, *state), numbers, attributes, then=scaled)
+        phase1: Any = ndarray.lamb_update_phase1
+        direction = phase1(weight, grad, *state, **numbers, **attributes)
+        self._step("lamb_update_phase2", weight, direction, ndarray.norm(weight), ndarray.norm(direction), lr=lr, **bounds)

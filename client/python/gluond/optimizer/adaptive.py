@@ -5,13 +5,15 @@ from typing import Any, Optional
 
 from .. import ndarray
 from .._array.array import NDArray
+from ._on_server import ServerKind
 from ._optimizer import Optimizer, State, register, zeros_of
-from ._steps import WeightStep
 
 
 @register
 class AdaGrad(Optimizer):
     """h += clip(g)^2; w -= lr (clip(g) / sqrt(h + eps) + wd w)."""
+
+    _on_server = ServerKind("adagrad", {"eps": "float_stable_eps"}, ("history",), is_composed=True)
 
     def __init__(self, eps: float = 1e-7, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -36,6 +38,10 @@ class RMSProp(Optimizer):
     `centered` subtracts the square of the gradient's moving average from n, and has a momentum gamma2.
     """
 
+    _on_server = ServerKind(
+        "rmsprop", {key: key for key in ("gamma1", "gamma2", "epsilon", "centered", "clip_weights")}, ("n", "g", "delta")
+    )
+
     def __init__(
         self,
         learning_rate: float = 0.001,
@@ -57,14 +63,16 @@ class RMSProp(Optimizer):
         """(n,), or (n, the gradient's average, the step)."""
         return tuple(zeros_of(weight) for _ in range(3 if self.centered else 1))
 
-    def _weight_step(self, index: Any, weight: NDArray, grad: NDArray, state: State) -> WeightStep:
+    def update(self, index: Any, weight: NDArray, grad: NDArray, state: State) -> None:
+        """One operator."""
         rates = self._begin_rates(index)
         attributes = {"gamma1": self.gamma1, "epsilon": self.epsilon, **self._clip()}
         if self.clip_weights:
             attributes["clip_weights"] = float(self.clip_weights)
         if self.centered:
-            return WeightStep("rmspropalex_update", (weight, grad, *state), rates, {"gamma2": self.gamma2, **attributes})
-        return WeightStep("rmsprop_update", (weight, grad, *state), rates, attributes)
+            self._step("rmspropalex_update", weight, grad, *state, **rates, gamma2=self.gamma2, **attributes)
+        else:
+            self._step("rmsprop_update", weight, grad, *state, **rates, **attributes)
 
 
 @register
@@ -73,6 +81,8 @@ class AdaDelta(Optimizer):
 
     There is no learning rate.
     """
+
+    _on_server = ServerKind("adadelta", {"rho": "rho", "epsilon": "epsilon"}, ("grads", "steps"), is_composed=True)
 
     def __init__(self, rho: float = 0.90, epsilon: float = 1e-5, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -98,6 +108,8 @@ class AdaDelta(Optimizer):
 class Ftrl(Optimizer):
     """Follow the regularized leader: L1 by `lamda1`, L2 by `wd` (McMahan et al., 2013)."""
 
+    _on_server = ServerKind("ftrl", {"lamda1": "lamda1", "beta": "beta"}, ("z", "n"))
+
     def __init__(self, lamda1: float = 0.01, learning_rate: float = 0.1, beta: float = 1, **kwargs: Any) -> None:
         super().__init__(learning_rate=learning_rate, **kwargs)
         self.lamda1 = lamda1
@@ -107,6 +119,7 @@ class Ftrl(Optimizer):
         """(z, n)."""
         return (zeros_of(weight), zeros_of(weight))
 
-    def _weight_step(self, index: Any, weight: NDArray, grad: NDArray, state: State) -> WeightStep:
+    def update(self, index: Any, weight: NDArray, grad: NDArray, state: State) -> None:
+        """One operator."""
         attributes = {"lamda1": self.lamda1, "beta": self.beta, **self._clip()}
-        return WeightStep("ftrl_update", (weight, grad, *state), self._begin_rates(index), attributes)
+        self._step("ftrl_update", weight, grad, *state, **self._begin_rates(index), **attributes)

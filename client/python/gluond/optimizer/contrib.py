@@ -5,6 +5,7 @@ from typing import Any
 
 from .. import ndarray
 from .._array.array import NDArray
+from ._on_server import ServerKind
 from ._optimizer import Optimizer, State, register
 
 __all__ = ["GroupAdaGrad"]
@@ -16,6 +17,8 @@ class GroupAdaGrad(Optimizer):
 
     There is no weight decay.
     """
+
+    _on_server = ServerKind("groupadagrad", {"eps": "float_stable_eps"}, ("history",), is_composed=True)
 
     def __init__(self, eps: float = 1e-5, **kwargs: Any) -> None:
         super().__init__(**kwargs)

@@ -6,8 +6,8 @@ from typing import Any, Dict, Optional, Tuple
 
 from .. import ndarray, random
 from .._array.array import NDArray
+from ._on_server import ServerKind
 from ._optimizer import Optimizer, State, register, zeros_of
-from ._steps import WeightStep
 
 
 @register
@@ -16,6 +16,9 @@ class SGD(Optimizer):
 
     `lazy_update`: rows without a gradient stay as they are, where gradients are `row_sparse` (gluon.nn.Embedding(sparse_grad=True)).
     """
+
+    _on_server = ServerKind("sgd", {"momentum": "momentum"}, ("mom",))
+    _keeps_weight_last = True
 
     def __init__(self, momentum: float = 0.0, lazy_update: bool = True, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -33,8 +36,9 @@ class SGD(Optimizer):
             return (self.create_state(index, master), master)
         return super().create_state_multi_precision(index, weight)
 
-    def _weight_step(self, index: Any, weight: NDArray, grad: NDArray, state: State) -> WeightStep:
-        return self._call("sgd_", index, (weight, grad), state, ())
+    def update(self, index: Any, weight: NDArray, grad: NDArray, state: State) -> None:
+        """One operator."""
+        self._call("sgd_", index, (weight, grad), state, ())
 
     def update_multi_precision(self, index: Any, weight: NDArray, grad: NDArray, state: State) -> None:
         """One operator. Lists, of an optimizer that is made of this one, are updated weight by weight in float16."""
@@ -42,23 +46,19 @@ class SGD(Optimizer):
             self.update(index, weight, grad, state)
         elif isinstance(weight, (list, tuple)):
             for arguments in zip(index, weight, grad, state):  # type: ignore[arg-type]
-                self._weight_step_multi_precision(*arguments).run()
+                self.update_multi_precision(*arguments)
         else:
-            self._weight_step_multi_precision(index, weight, grad, state).run()
-
-    def _weight_step_multi_precision(self, index: Any, weight: NDArray, grad: NDArray, state: State) -> WeightStep:
-        if self.multi_precision and self._is_half(weight):
             momentum, master = state
-            return self._call("mp_sgd_", index, (weight, grad), momentum, (master,))
-        return self._weight_step(index, weight, grad, state)
+            self._call("mp_sgd_", index, (weight, grad), momentum, (master,))
 
     def _call(
         self, prefix: str, index: Any, arrays: Tuple[NDArray, ...], momentum: Optional[NDArray], master: Tuple[NDArray, ...]
-    ) -> WeightStep:
+    ) -> None:
         rates = self._begin_rates(index)
         if momentum is None:
-            return WeightStep(prefix + "update", arrays + master, rates, self._clip())
-        return WeightStep(prefix + "mom_update", (*arrays, momentum, *master), rates, {"momentum": self.momentum, **self._clip()})
+            self._step(prefix + "update", *arrays, *master, **rates, **self._clip())
+        else:
+            self._step(prefix + "mom_update", *arrays, momentum, *master, **rates, momentum=self.momentum, **self._clip())
 
 
 @register
@@ -70,18 +70,22 @@ class ccSGD(SGD):  # noqa: N801
 class NAG(SGD):
     """SGD with Nesterov's momentum: u = clip(g) + wd w, m' = momentum m, m = m' - lr u, w += (momentum + 1) m - m'."""
 
+    _on_server = ServerKind("nag", {"momentum": "momentum"}, ("mom",))
+
     def __init__(self, momentum: float = 0.0, **kwargs: Any) -> None:
         super().__init__(momentum=momentum, lazy_update=False, **kwargs)
 
     def _call(
         self, prefix: str, index: Any, arrays: Tuple[NDArray, ...], momentum: Optional[NDArray], master: Tuple[NDArray, ...]
-    ) -> WeightStep:
-        return super()._call(prefix if momentum is None else prefix.replace("sgd", "nag"), index, arrays, momentum, master)
+    ) -> None:
+        super()._call(prefix if momentum is None else prefix.replace("sgd", "nag"), index, arrays, momentum, master)
 
 
 @register
 class Signum(Optimizer):
     """m = momentum m - (1 - momentum)(wd w + clip(g)), w = (1 - lr wd_lh) w + lr sign(m); sign of g without momentum."""
+
+    _on_server = ServerKind("signum", {"momentum": "momentum", "wd_lh": "wd_lh"}, ("mom",))
 
     def __init__(self, learning_rate: float = 0.01, momentum: float = 0.9, wd_lh: float = 0.0, **kwargs: Any) -> None:
         super().__init__(learning_rate=learning_rate, **kwargs)
@@ -92,12 +96,14 @@ class Signum(Optimizer):
         """The momentum, if there is one."""
         return zeros_of(weight) if self.momentum != 0.0 else None
 
-    def _weight_step(self, index: Any, weight: NDArray, grad: NDArray, state: State) -> WeightStep:
+    def update(self, index: Any, weight: NDArray, grad: NDArray, state: State) -> None:
+        """One operator."""
         rates = self._begin_rates(index)
         if state is None:
-            return WeightStep("signsgd_update", (weight, grad), rates, self._clip())
-        attributes = {"momentum": self.momentum, "wd_lh": self.wd_lh, **self._clip()}
-        return WeightStep("signum_update", (weight, grad, state), rates, attributes)
+            self._step("signsgd_update", weight, grad, **rates, **self._clip())
+        else:
+            own = {"momentum": self.momentum, "wd_lh": self.wd_lh}
+            self._step("signum_update", weight, grad, state, **rates, **own, **self._clip())
 
 
 @register
@@ -107,6 +113,10 @@ class LARS(Optimizer):
     Biases, gammas and betas keep the plain rate. `momentum_correction` scales the momentum when the rate changes. The
     norms stay on the server.
     """
+
+    _on_server = ServerKind(
+        "lars", {key: key for key in ("momentum", "eta", "eps", "momentum_correction")}, ("mom",), "last_lr", is_composed=True
+    )
 
     def __init__(
         self,
@@ -131,10 +141,10 @@ class LARS(Optimizer):
 
     def update(self, index: Any, weight: NDArray, grad: NDArray, state: State) -> None:
         """The step is made of elementwise operators, as the rate is an array."""
-        _, lr, wd = self._begin(index)
-        current = float(self.learning_rate)
+        t, lr, wd = self._begin(index)
         last = self.last_lr.get(index, 0.0)
-        self.last_lr[index] = current
+        self._note_step(index, t)
+        current = self.last_lr[index]
         step = (self._scaled(grad) + wd * weight) * lr
         if not self._name(index).endswith(("gamma", "beta", "bias")):
             step = ndarray.broadcast_mul(step.reshape((-1,)), self._ratio(weight, grad, wd)).reshape(weight.shape)
@@ -145,8 +155,9 @@ class LARS(Optimizer):
         state[:] = state * (self.momentum * (current / last) if corrected else self.momentum) - step
         weight[:] += state
 
-    def _name(self, index: Any) -> str:
-        return self.param_dict[index].name if index in self.param_dict else self.idx2name.get(index, str(index))
+    def _note_step(self, index: Any, count: int) -> None:
+        """The rate, by which the next step scales the momentum."""
+        self.last_lr[index] = float(self.learning_rate)
 
     def _ratio(self, weight: NDArray, grad: NDArray, wd: float) -> NDArray:
         """Shape (1,); 1 where a norm is 0."""
@@ -160,6 +171,8 @@ class LARS(Optimizer):
 class SGLD(Optimizer):
     """Stochastic gradient Langevin dynamics: w += -lr/2 (clip(g) + wd w) + normal(0, sqrt(lr))."""
 
+    _on_server = ServerKind("sgld", steps=False)  # Its noise is another one there.
+
     def update(self, index: Any, weight: NDArray, grad: NDArray, state: State) -> None:
         """Draws the noise on the server."""
         _, lr, wd = self._begin(index)
@@ -170,6 +183,8 @@ class SGLD(Optimizer):
 @register
 class DCASGD(Optimizer):
     """Delay-compensated SGD: the step is lr (g + wd w + lamda g^2 (w - w of the last step))."""
+
+    _on_server = ServerKind("dcasgd", {"momentum": "momentum", "lamda": "lamda"}, ("mom", "previous"), is_composed=True)
 
     def __init__(self, momentum: float = 0.0, lamda: float = 0.04, **kwargs: Any) -> None:
         super().__init__(**kwargs)

@@ -1,14 +1,14 @@
 """Updater: an optimizer together with the states of the weights it has updated."""
 from __future__ import annotations
 
-from typing import Any, Dict, Iterator, List, Sequence, Union
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Union
 
 from .. import ndarray
 from .._array import tape
 from .._array.array import NDArray
 from . import _states
+from ._on_server import ServerStep, ServerSteps
 from ._optimizer import Optimizer, State
-from ._steps import WeightStep, Together
 
 
 class Updater:
@@ -18,13 +18,13 @@ class Updater:
         self.optimizer = optimizer
         self.states: Dict[Any, State] = {}
         self._loaded: set = set()
-        self._together = Together()
+        self._on_server = ServerSteps()
 
     def __call__(self, index: Any, grad: Union[NDArray, Sequence[NDArray]], weight: Union[NDArray, Sequence[NDArray]]) -> None:
         several = isinstance(index, (list, tuple))
         if not several:
             index, grad, weight = [index], [grad], [weight]  # type: ignore[list-item]
-        if several and self.optimizer._is_of_steps():
+        if several and weight and self._on_server.take_over(self.optimizer, weight[0]):
             self._update_together(index, grad, weight)
         elif self.optimizer._takes_lists():
             self._update_lists(index, grad, weight)
@@ -39,22 +39,46 @@ class Updater:
         else:
             self.optimizer.update_multi_precision(index, weight, grad, state)
 
+    def step_fresh(self, indices: Sequence[Any], grads: Sequence[NDArray], weights: Sequence[NDArray]) -> bool:
+        """An update of all, if the server takes it in one step that itself looks whether the gradients are fresh; afterwards none
+        is. False: nothing is done."""
+        if not self._on_server.take_over(self.optimizer, weights[0]) or len({each._sent() for each in weights}) != len(weights):
+            return False
+        states = [self._states_on_server(index, weight) for index, weight in zip(indices, weights)]
+        if any(each is None for each in states):
+            return False
+        steps = [self._on_server.begin(self.optimizer, *each) for each in zip(indices, weights, grads, states)]  # type: ignore[arg-type]
+        self._on_server.run(self.optimizer, steps, only_fresh=True)
+        return True
+
+    def _states_on_server(self, index: Any, weight: NDArray) -> Optional[Dict[str, NDArray]]:
+        """The states by the server's names; None: the server does not step this weight. Requires: take_over()."""
+        return (
+            None
+            if self.optimizer.leaves_rows(index)
+            else self._on_server.states(self.optimizer, weight, self._state(index, weight))
+        )
+
     def _update_together(self, indices: Sequence[Any], grads: Any, weights: Any) -> None:
         # The weights by their names, as two steps on one weight follow each other.
-        steps: Dict[bytes, WeightStep] = {}
+        steps: Dict[bytes, ServerStep] = {}
+
+        def run() -> None:
+            taken = list(steps.values())
+            steps.clear()
+            self._on_server.run(self.optimizer, taken)
+
         try:
             for index, grad, weight in zip(indices, grads, weights):
-                state = self._state(index, weight)
-                leaves_rows, name = self.optimizer.leaves_rows(index), weight._sent()
-                if name in steps or leaves_rows:
-                    self._together.run(list(steps.values()))
-                    steps.clear()
-                if leaves_rows:
-                    self._update_rows(index, weight, grad)
+                states, name = self._states_on_server(index, weight), weight._sent()
+                if name in steps or states is None:
+                    run()
+                if states is None:
+                    self._update_alone(index, grad, weight)
                 else:
-                    steps[name] = self.optimizer._weight_step_multi_precision(index, weight, grad, state)
+                    steps[name] = self._on_server.begin(self.optimizer, index, weight, grad, states)
         finally:  # Steps that are counted are taken, whatever the next one raises.
-            self._together.run(list(steps.values()))
+            run()
 
     def _update_lists(self, indices: Sequence[Any], grads: Any, weights: Any) -> None:
         """As MXNet calls an optimizer that takes lists."""
