@@ -5,7 +5,11 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "engine/core/status_macros.h"
 #include "engine/nn/orthogonal.h"
+#include "engine/runtime/random_stream.h"
+#include "engine/runtime/transfer.h"
 
 namespace gluond {
 namespace {
@@ -266,6 +270,16 @@ Spec InitializerByName(absl::string_view name) {
     if (ends_with(one)) return {"One", {}};
   }
   return {};
+}
+
+absl::StatusOr<Tensor> InitialValue(const Spec& initializer, absl::string_view name, const Shape& shape, DType dtype, uint64_t seed,
+                                    Allocator& host) {
+  ASSIGN_OR_RETURN(Tensor values, Tensor::Empty(host, shape, DType::kFloat32));
+  const InitializerTarget target = {name, shape, RandomStream(seed, RandomDomain::kParameter, NameHash(name)),
+                                    absl::MakeSpan(values.data<float>(), static_cast<size_t>(values.Size()))};
+  RETURN_IF_ERROR(
+      Annotate(Initializers().Make(initializer.type, initializer.attrs, target), absl::StrCat("parameter '", name, "'")));
+  return AsType(values, dtype, host);
 }
 
 }  // namespace gluond

@@ -11,6 +11,7 @@
 #include "absl/types/span.h"
 #include "engine/core/philox.h"
 #include "engine/core/shape.h"
+#include "engine/core/tensor.h"
 #include "engine/nn/catalog.h"
 
 namespace gluond {
@@ -31,6 +32,11 @@ absl::StatusOr<Spec> ParseInitializer(absl::string_view text);
 
 // MXNet's rule for variables without an initializer: the end of the name decides. Empty if the rule has none.
 Spec InitializerByName(absl::string_view name);
+
+// The values that a parameter begins with, in the host's memory. They are made there, so that they are the same on every device.
+// `shape` is known. NOT_FOUND: no such initializer. INVALID_ARGUMENT: it does not fit the shape; names the parameter.
+absl::StatusOr<Tensor> InitialValue(const Spec& initializer, absl::string_view name, const Shape& shape, DType dtype, uint64_t seed,
+                                    Allocator& host);
 
 }  // namespace gluond
 

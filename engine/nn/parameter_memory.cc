@@ -8,7 +8,6 @@
 #include "engine/nn/initializer.h"
 #include "engine/runtime/constant_tensors.h"
 #include "engine/runtime/only_holder.h"
-#include "engine/runtime/random_stream.h"
 
 namespace gluond {
 
@@ -54,17 +53,11 @@ absl::StatusOr<Tensor> ParameterMemory::Draft(size_t parameter, Part part, bool 
   return draft;
 }
 
-// Values are made on the host, so that they are the same on every device.
 absl::Status ParameterMemory::Fill(size_t parameter, const Spec& initializer, uint64_t seed) {
   const Parameter& p = store_[parameter];
-  ASSIGN_OR_RETURN(Tensor values, Tensor::Empty(*host_, p.shape, DType::kFloat32));
-  const InitializerTarget target = {p.name, p.shape, RandomStream(seed, RandomDomain::kParameter, NameHash(p.name)),
-                                    absl::MakeSpan(values.data<float>(), static_cast<size_t>(values.Size()))};
-  RETURN_IF_ERROR(
-      Annotate(Initializers().Make(initializer.type, initializer.attrs, target), absl::StrCat("parameter '", p.name, "'")));
+  ASSIGN_OR_RETURN(const Tensor value, InitialValue(initializer, p.name, p.shape, p.dtype, seed, *host_));
   ASSIGN_OR_RETURN(Memory memory, MemoryFor(parameter, p.shape));
-  ASSIGN_OR_RETURN(const Tensor converted, AsType(values, p.dtype, *host_));
-  RETURN_IF_ERROR(Copy(converted.blob(), memory.data.blob(), lane_.lanes()));
+  RETURN_IF_ERROR(Copy(value.blob(), memory.data.blob(), lane_.lanes()));
   store_.SetTensors(parameter, std::move(memory.data), std::move(memory.grad));
   store_.SetDeferred(parameter, {});
   fresh_[parameter] = false;

@@ -19,6 +19,8 @@ void DescribeVariable(const std::string& name, const Shape& shape, DType dtype, 
   if (dtype != DType::kUnknown) proto->set_dtype(ToProto(dtype));
 }
 
+}  // namespace
+
 void DescribeParameter(const Parameter& parameter, v1::Variable* proto) {
   DescribeVariable(parameter.name, parameter.shape, parameter.dtype, proto);
   proto->set_kind(parameter.auxiliary ? v1::Variable::AUXILIARY : v1::Variable::PARAMETER);
@@ -32,8 +34,6 @@ void DescribeParameter(const Parameter& parameter, v1::Variable* proto) {
                                                               : v1::Variable::NULL_);
   proto->set_initialized(parameter.initialized);
 }
-
-}  // namespace
 
 void DescribeModel(const HostedModel& hosted, bool parameters, bool graph, v1::Model* proto) {
   const Model& model = hosted.model();

@@ -12,9 +12,12 @@
 #include "engine/core/pending_fact.h"
 #include "engine/core/status_macros.h"
 #include "engine/imperative/imperative.h"
+#include "engine/nn/initializer.h"
+#include "engine/nn/model.h"
 #include "engine/runtime/cancellation_scope.h"
 #include "engine/runtime/transfer.h"
 #include "google/protobuf/unknown_field_set.h"
+#include "server/codec/components.h"
 #include "server/codec/describe_operator.h"
 #include "server/codec/tensor_codec.h"
 #include "server/hosted/graph_memory.h"
@@ -23,6 +26,7 @@
 #include "server/session/calls.h"
 #include "server/session/exchange.h"
 #include "server/session/gradients.h"
+#include "server/session/layers.h"
 #include "server/session/optimizers.h"
 #include "server/start/protocol.h"
 
@@ -32,6 +36,8 @@ namespace {
 // Roughly the bytes that an array takes beside its values, and those that a recorded call takes.
 constexpr int64_t kArrayBytes = 512;
 constexpr int64_t kTapeBytes = 1024;
+// About the bytes that compiling takes for each node of a gradient, with its part of the graph that is differentiated.
+constexpr int64_t kCompilingBytes = 2048;
 
 // Elements of an array that take long to make, and recorded calls that take long to walk.
 constexpr int64_t kLargeArray = 1 << 18;
@@ -77,6 +83,7 @@ class ArrayProgram final : public SessionProgram, public std::enable_shared_from
         answers_(std::make_shared<SessionAnswers>(limits.max_message_bytes, std::move(answer))),
         budget_(Budget::PartOf(devices_.memory())),
         memory_(budget_),
+        max_nodes_(limits.max_graph_nodes),
         calls_(limits, budget_, [this](int64_t nodes) { return PayForNodes(nodes); }) {
     broken_ = Open(home, lane, limits);
   }
@@ -194,6 +201,9 @@ class ArrayProgram final : public SessionProgram, public std::enable_shared_from
   absl::StatusOr<std::shared_ptr<const void>> PayForNodes(int64_t nodes) {
     const auto paid = std::make_shared<Reservation>(budget_);
     RETURN_IF_ERROR(Pay([&] { return paid->Grow(kNodeBytes * nodes); }));
+    // The graph is compiled next, beside the lane, where nothing of this can be let go of. Where there is no room, compiling says so.
+    Reservation compiling(budget_);
+    Pay([&] { return compiling.Grow(kCompilingBytes * nodes); }).IgnoreError();
     return paid;
   }
 
@@ -306,6 +316,27 @@ class ArrayProgram final : public SessionProgram, public std::enable_shared_from
     return copy;
   }
 
+  void Initialize(const v1::Command::Initialize& initialize) {
+    const auto fallback = [&]() -> absl::StatusOr<Spec> {
+      ASSIGN_OR_RETURN(const Spec spec, SpecFromProto(initialize.initializer(), Initializers()));
+      return spec.type.empty() ? InitializeOptions().initializer : spec;
+    }();
+    const absl::StatusOr<Device> device = DeviceOf(initialize.device());
+    for (const v1::Command::Initialize::Target& target : initialize.targets()) {
+      if (target.array() == 0) {
+        Note(absl::InvalidArgumentError("Initialize names array 0; name it by another number"));
+        continue;
+      }
+      Set(target.array(), [&]() -> absl::StatusOr<Array> {
+        RETURN_IF_ERROR(fallback.status());
+        RETURN_IF_ERROR(device.status());
+        ASSIGN_OR_RETURN(Tensor value, InitialValue(target.variable(), *fallback, imperative_->random().seed,
+                                                    *imperative_->scheduler().Find(Device())->allocator));
+        return CopyTo({std::make_shared<Value>(std::move(value)), {}, nullptr}, *device, /*recording=*/false);
+      }());
+    }
+  }
+
   void Assign(const v1::Command::Assign& assign) {
     if (assign.to() == 0) return Note(absl::InvalidArgumentError("Assign.to is 0; name it by another number"));
     Set(assign.to(), Assigned(assign));
@@ -411,6 +442,7 @@ class ArrayProgram final : public SessionProgram, public std::enable_shared_from
   std::shared_ptr<SessionExchange> exchange_;
   const std::shared_ptr<Budget> budget_;  // The client's part of the budget of the process.
   Reservation memory_;
+  const int64_t max_nodes_;
   SessionCalls calls_;
 
   int64_t inferring_ = 0;                         // Commands that wait for a client's rules.
@@ -521,6 +553,14 @@ constexpr ArrayProgram::Kind ArrayProgram::kKinds[] = {
      .takes_long = [](auto& p,
                       auto& c) { return p.optimizers_.has_value() && p.optimizers_->IsLong(c.step_optimizer().optimizer()); },
      .run = [](auto& p, auto& c, auto&) { p.Note(p.optimizers_->Step(c.step_optimizer(), p.number_)); }},
+    {.number = v1::Command::kExpand,
+     .report = kAnswered,
+     .takes_long = [](auto&, auto&) { return true; },
+     .run = [](auto& p, auto& c, auto&) { p.answers_->Result(Expand(c, p.max_nodes_), &v1::Reply::mutable_expansion, p.number_); }},
+    {.number = v1::Command::kInitialize,
+     .names = [](auto& c) { return Longest(c.initialize().targets()); },
+     .takes_long = [](auto&, auto& c) { return server::TakesLong(c); },
+     .run = [](auto& p, auto& c, auto&) { p.Initialize(c.initialize()); }},
 };
 
 const ArrayProgram::Kind& ArrayProgram::KindOf(const v1::Command& command) {

@@ -7,6 +7,7 @@
 
 #include "client/cpp/connect.h"
 #include "client/cpp/type_messages.h"
+#include "gluond/nn.h"
 #include "tests/server/service_fixture.h"
 #include "tests/server/tcp_proxy.h"
 
@@ -177,7 +178,7 @@ TEST_F(ExactlyOnceTest, AClientLearnsOfARestartThatItDidNotSee) {
   const auto client = client::Client::Connect(options.address);
   ASSERT_TRUE(client.ok()) << client.status();
   const auto define = [&] {
-    return client->DefineModel("m", client::Dense(3), {client::Input("data", {-1, 4})}, {.replace = true});
+    return client->DefineModel("m", client::nn::Dense({.units = 3}), {client::Input("data", {-1, 4})}, {.replace = true});
   };
   const auto model = define();
   ASSERT_TRUE(model.ok()) << model.status();
@@ -301,7 +302,7 @@ TEST_F(CutConnectionTest, AtAnyMoment) {
 TEST_F(CutConnectionTest, LargeAnswersThatAreLost) {
   const auto client = client::Connect(through_proxy_, {.client_id = "ann"});
   ASSERT_TRUE(client.ok()) << client.status();
-  const auto wide = client->DefineModel("wide", client::Dense(20'000), {client::Input("data", {-1, 1})});
+  const auto wide = client->DefineModel("wide", client::nn::Dense({.units = 20'000}), {client::Input("data", {-1, 1})});
   ASSERT_TRUE(wide.ok()) << wide.status();
   ASSERT_TRUE(wide->Initialize().ok());
   const auto last = [this] {

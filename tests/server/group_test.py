@@ -185,16 +185,19 @@ class GroupTest(unittest.TestCase):
                     rows=order,
                     batch_size=16,
                     epochs=3,
-                    progress_every={"seconds": 60},  # The last message is of the last epoch, however long all takes.
+                    progress_every={"seconds": 60},
                 )
                 train = group.peer.channel.unary_stream(
                     "/gluond.v1.TrainingService/Train",
                     lambda message: message.SerializeToString(),
                     training_pb2.TrainProgress.FromString,
                 )
-                last = list(train(request, timeout=60))[-1]
+                messages = list(train(request, timeout=60))
+                last = messages[-1]
                 self.assertEqual((last.done, last.steps, last.samples), (True, 12, 150))
-                results.append((group.bits("net"), answer.loss, last.loss))
+                losses = [(each.epoch, each.loss) for message in messages for each in message.ended]
+                self.assertEqual(len(losses), 3)
+                results.append((group.bits("net"), answer.loss, losses))
         self.assertEqual(results[0], results[1])
         self.assertEqual(results[0], results[2])
 

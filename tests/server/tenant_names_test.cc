@@ -62,6 +62,7 @@ constexpr struct {
     {"gluond.v1.Command.DefineGraph", "inputs"},
     {"gluond.v1.Command.DefineOptimizer.Weight", "name"},
     {"gluond.v1.Command.DescribeCall", "op"},
+    {"gluond.v1.Command.Initialize", "device"},
     {"gluond.v1.Command.Invoke", "device"},
     {"gluond.v1.Command.OpenSaved", "key"},
     {"gluond.v1.Command.Prepare", "op"},

@@ -95,6 +95,8 @@ names = names_from(1)
     OPEN_SAVED,
     DEFINE_OPTIMIZER,
     STEP_OPTIMIZER,
+    EXPAND,
+    INITIALIZE,
 ) = (
     tag(command_pb2.Command, each)
     for each in (
@@ -122,6 +124,8 @@ names = names_from(1)
         "open_saved",
         "define_optimizer",
         "step_optimizer",
+        "expand",
+        "initialize",
     )
 )
 _COMMANDS = tag(session_pb2.SessionRequest, "commands")

@@ -108,6 +108,10 @@ class ServerSteps:
         self._attributes: Optional[Dict[str, Any]] = None
         self._states: List[str] = []
 
+    def __reduce__(self) -> Any:
+        """A copy of an updater defines its optimizer anew: arrays are others, and in another process the session is."""
+        return ServerSteps, ()
+
     def take_over(self, of: Any, weight: NDArray) -> bool:
         """Whether the server steps the weights of this optimizer. weight: any of them."""
         kind = of._on_server
