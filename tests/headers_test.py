@@ -17,8 +17,8 @@ ROOT = pathlib.Path(os.path.realpath(__file__)).parent.parent
 # The most by room: files that read gRPC's headers; files that read protobuf's; headers of our messages, over all files; the median
 # and the maximum of our own headers in a file.
 BUDGET = {
-    "client/cli": Row(4, 4, 7, 5, 19),
-    "client/cpp": Row(12, 12, 240, 6, 15),
+    "client/cli": Row(5, 5, 8, 6, 23),
+    "client/cpp": Row(26, 31, 449, 12, 31),
     "client/python": Row(2, 0, 0, 4, 4),
     "engine/compile": Row(0, 0, 0, 24, 25),
     "engine/core": Row(0, 0, 0, 8, 17),
@@ -44,7 +44,7 @@ BUDGET = {
     "server/rpc": Row(16, 13, 22, 11, 73),
     "server/services": Row(21, 22, 143, 116, 135),
     "server/serving": Row(6, 6, 22, 66, 123),
-    "server/session": Row(14, 17, 189, 112, 128),
+    "server/session": Row(14, 15, 211, 76, 127),
     "server/sight": Row(2, 2, 7, 7, 152),
     "server/start": Row(2, 0, 0, 2, 5),
     "server/wire": Row(7, 5, 2, 4, 9),

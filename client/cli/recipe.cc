@@ -2,25 +2,28 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "gluond/nn.h"
 
 namespace gluond::cli {
 namespace {
 
-using client::Conv2D;
-using client::Dense;
-using client::MaxPool2D;
-using client::Sequential;
+using client::nn::Conv2D;
+using client::nn::Dense;
+using client::nn::MaxPool2D;
+using client::nn::Sequential;
 
-const client::Attributes& Relu() {
-  static const auto* relu = new client::Attributes{{"activation", "relu"}};
-  return *relu;
+Sequential LeNet(int64_t classes) {
+  return {Conv2D({.channels = 20, .kernel_size = {5, 5}, .activation = "relu"}),
+          MaxPool2D({.pool_size = {2, 2}}),
+          Conv2D({.channels = 50, .kernel_size = {5, 5}, .activation = "relu"}),
+          MaxPool2D({.pool_size = {2, 2}}),
+          Dense({.units = 500, .activation = "relu"}),
+          Dense({.units = classes})};
 }
 
-client::BlockTree LeNet(int64_t classes) {
-  return Sequential({Conv2D(20, 5, Relu()), MaxPool2D(2), Conv2D(50, 5, Relu()), MaxPool2D(2), Dense(500, Relu()), Dense(classes)});
+Sequential Mlp(int64_t classes) {
+  return {Dense({.units = 128, .activation = "relu"}), Dense({.units = 64, .activation = "relu"}), Dense({.units = classes})};
 }
-
-client::BlockTree Mlp(int64_t classes) { return Sequential({Dense(128, Relu()), Dense(64, Relu()), Dense(classes)}); }
 
 }  // namespace
 

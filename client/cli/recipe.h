@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "gluond/network.h"
+#include "gluond/block.h"
 #include "gluond/tensor.h"
 
 namespace gluond::cli {
@@ -18,7 +18,7 @@ constexpr double kPixelScale = 1 / (255 * 0.3530);
 constexpr double kPixelShift = -0.2860 / 0.3530;
 
 struct Recipe {
-  client::BlockTree network;
+  client::nn::Sequential network;
   double learning_rate;  // The rate of SGD with momentum 0.9, at the schedule's top.
   int64_t epochs;
 };

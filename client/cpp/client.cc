@@ -5,6 +5,9 @@
 #include "absl/strings/str_cat.h"
 #include "client/cpp/connect.h"
 #include "client/cpp/connection.h"
+#include "client/cpp/gluon/graph.h"
+#include "client/cpp/gluon/parameter_state.h"
+#include "gluond/block.h"
 #include "gluond/status_macros.h"
 
 namespace gluond::client {
@@ -101,6 +104,23 @@ Client Client::WithTimeout(absl::Duration timeout) const {
   Client client = *this;
   client.timeout_ = timeout;
   return client;
+}
+
+absl::StatusOr<Model> Client::DefineModel(const std::string& name, const gluon::BlockBase& block,
+                                          const std::vector<Variable>& variables, const DefineOptions& options) const {
+  GLUOND_ASSIGN_OR_RETURN(const BlockTree tree, block.Tree());
+  return DefineModel(name, tree, variables, options);
+}
+
+absl::StatusOr<Model> Client::DefineModel(const std::string& name, absl::Span<const Symbol> outputs,
+                                          const std::vector<Variable>& variables, const DefineOptions& options) const {
+  GLUOND_ASSIGN_OR_RETURN(MadeGraph made, MakeGraph({}, outputs, /*is_open=*/true));
+  v1::DefineModelRequest request;
+  *request.mutable_graph() = std::move(made.graph);
+  std::vector<Variable> all = variables;
+  for (const auto& [path, parameter] : made.parameters) all.push_back(DescribeParameter(*parameter, path));
+  GLUOND_RETURN_IF_ERROR(Define(*connection_, name, std::move(request), all, options, timeout_));
+  return GetModel(name);
 }
 
 absl::StatusOr<Model> Client::DefineModel(const std::string& name, const BlockTree& block, const std::vector<Variable>& variables,

@@ -18,10 +18,10 @@ import tempfile
 PUBLIC = re.compile(r"_Z(?:N|NK|T[VIST]N)6gluond6client")
 # The libraries of which the shared one is made; the archive's user links them.
 LIBRARIES = (
-    "-lgrpc++ -lgrpc -lgpr -lprotobuf -labsl_statusor -labsl_status -labsl_cord -labsl_cordz_info -labsl_cord_internal "
-    "-labsl_cordz_functions -labsl_cordz_handle -labsl_synchronization -labsl_time -labsl_time_zone -labsl_civil_time "
+    "-lgrpc++ -lgrpc -lgpr -lprotobuf -lcrypto -labsl_statusor -labsl_status -labsl_cord -labsl_cordz_info "
+    "-labsl_cord_internal -labsl_cordz_functions -labsl_cordz_handle -labsl_synchronization -labsl_time -labsl_time_zone -labsl_civil_time "
     "-labsl_str_format_internal -labsl_strings -labsl_strings_internal -labsl_int128 -labsl_base -labsl_raw_logging_internal "
-    "-labsl_throw_delegate -labsl_bad_optional_access -labsl_bad_variant_access -labsl_raw_hash_set -labsl_hash"
+    "-labsl_throw_delegate -labsl_bad_optional_access -labsl_bad_variant_access -labsl_raw_hash_set -labsl_hash -lz"
 ).split()
 
 

@@ -29,12 +29,15 @@ absl::StatusOr<int64_t> ByteSize(DType dtype, const Shape& shape) {
 
 std::string ToString(const Shape& shape) { return absl::StrCat("(", absl::StrJoin(shape, ", "), ")"); }
 
-absl::StatusOr<Tensor> Tensor::FromBytes(DType dtype, Shape shape, std::string bytes) {
+absl::Status CheckSize(DType dtype, const Shape& shape, size_t bytes) {
   GLUOND_ASSIGN_OR_RETURN(const int64_t size, ByteSize(dtype, shape));
-  if (size != static_cast<int64_t>(bytes.size())) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("Tensor: ", ToString(dtype), " of shape ", ToString(shape), " has ", size, " bytes, got ", bytes.size()));
-  }
+  if (size == static_cast<int64_t>(bytes)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("Tensor: ", ToString(dtype), " of shape ", ToString(shape), " has ", size, " bytes, got ", bytes));
+}
+
+absl::StatusOr<Tensor> Tensor::FromBytes(DType dtype, Shape shape, std::string bytes) {
+  GLUOND_RETURN_IF_ERROR(CheckSize(dtype, shape, bytes.size()));
   Tensor tensor;
   tensor.dtype_ = dtype;
   tensor.shape_ = std::move(shape);

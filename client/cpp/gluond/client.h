@@ -1,7 +1,8 @@
 // Client is a typed connection to a gluond server. Copies share the connection; thread-safe.
 //
 //   const Client client = Client::Connect("127.0.0.1:50051").value();  // Each call gives an absl::Status or StatusOr.
-//   const Model model = client.DefineModel("mlp", Sequential({Dense(64), Dense(10)}), {Input("data", {-1, 784})}).value();
+//   const nn::Sequential net = {nn::Dense({.units = 64}), nn::Dense({.units = 10})};
+//   const Model model = client.DefineModel("mlp", net, {Input("data", {-1, 784})}).value();
 //   absl::Status status = model.Initialize(Named("Xavier"));
 //   status.Update(model.CreateTrainer({.loss = Named("SoftmaxCrossEntropyLoss")}).status());
 //   const auto report = model.TrainStep({{"data", images}, {"label", labels}});
@@ -23,6 +24,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "gluond/error.h"
 #include "gluond/export.h"
 #include "gluond/model.h"
@@ -33,6 +35,12 @@
 #include "gluond/version.h"
 
 namespace gluond::client {
+
+class Symbol;
+
+namespace gluon {
+class BlockBase;
+}
 
 // The oldest protocol that a server may speak (GetServerInfoResponse.protocol; one that tells none speaks 1).
 inline constexpr uint32_t kLowestProtocol = 2;
@@ -82,6 +90,14 @@ class GLUOND_EXPORT Client {
   // The same client, with another deadline for each call. Models keep the one that they have.
   Client WithTimeout(absl::Duration timeout) const;
 
+  // A network of the server's layers and of nn::Sequential. INVALID_ARGUMENT: another block is in it, whose Forward is this
+  // program's: trace it (Symbol), or save it from a session (BlockBase::SaveAsModel).
+  absl::StatusOr<Model> DefineModel(const std::string& name, const gluon::BlockBase& block,
+                                    const std::vector<Variable>& variables = {}, const DefineOptions& options = {}) const;
+  // The network whose outputs these symbols are. Its parameters have their paths as names, and the initializers of theirs.
+  absl::StatusOr<Model> DefineModel(const std::string& name, absl::Span<const Symbol> outputs,
+                                    const std::vector<Variable>& variables = {}, const DefineOptions& options = {}) const;
+  // The same as the server is told it.
   absl::StatusOr<Model> DefineModel(const std::string& name, const BlockTree& block, const std::vector<Variable>& variables = {},
                                     const DefineOptions& options = {}) const;
   absl::StatusOr<Model> DefineModel(const std::string& name, const Graph& graph, const std::vector<Variable>& variables = {},

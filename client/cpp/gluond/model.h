@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
@@ -34,6 +35,22 @@ struct TrainerOptions {
   bool skip_nonfinite = true;
   bool report_gradient_norm = true;  // Otherwise only where one of the two above needs it.
   bool replace = false;
+};
+
+struct InferenceCall;
+
+// An inference under way. Copies are the same one. With its last handle it is cancelled.
+class GLUOND_EXPORT PendingInference {
+ public:
+  explicit PendingInference(std::shared_ptr<InferenceCall> call) : call_(std::move(call)) {}  // Model::InferAsync makes one.
+
+  // The outputs, once they are there; again and again. CANCELLED: after Cancel().
+  absl::StatusOr<Tensors> Wait() const;
+  // Ends the call, unless its outputs are there.
+  void Cancel() const;
+
+ private:
+  std::shared_ptr<InferenceCall> call_;
 };
 
 class GLUOND_EXPORT Model {
@@ -64,6 +81,8 @@ class GLUOND_EXPORT Model {
   // The outputs of a published version, by its number or label; empty: the routes choose. For callers
   // who may only infer, too; no training makes them wait.
   absl::StatusOr<Tensors> Infer(const Tensors& inputs, const std::string& version = "") const;
+  // The same, not waited for.
+  PendingInference InferAsync(const Tensors& inputs, const std::string& version = "") const;
   // Inputs and outputs of a published version; empty: of the label `stable`'s, else of the newest.
   absl::StatusOr<ModelMetadataResponse> DescribeVersion(const std::string& version = "") const;
 

@@ -86,6 +86,9 @@ class GLUOND_EXPORT Tensor {
   std::shared_ptr<const std::string> bytes_ = NoBytes();
 };
 
+// For the library itself. INVALID_ARGUMENT: no tensor of this shape has so many bytes.
+absl::Status CheckSize(DType dtype, const Shape& shape, size_t bytes);
+
 // Tensors by name: inputs, outputs, parameters, gradients.
 using Tensors = std::map<std::string, Tensor>;
 

@@ -7,12 +7,12 @@ using namespace gluond;
 
 int main(int argc, char** argv) {
   Client client = Client::Connect(argc > 1 ? argv[1] : "127.0.0.1:50051").value();
-  auto net = Sequential({Dense(32, {{"activation", "relu"}}), Dense(2)});
+  const nn::Sequential net = {nn::Dense({.units = 32, .activation = "relu"}), nn::Dense({.units = 2})};
   Model model = client.DefineModel("moons", net, {Input("data", {-1, 2})}, {.replace = true}).value();
-  if (!model.Initialize(Named("Xavier")).ok()) return 1;
+  if (!model.Initialize(initializer::Xavier()).ok()) return 1;
   model
       .CreateTrainer({.loss = Named("SoftmaxCrossEntropyLoss"),
-                      .optimizer = Named("adam", {{"learning_rate", 0.01}}),
+                      .optimizer = optimizer::Adam({.learning_rate = 0.01}),
                       .metrics = {Named("accuracy")}})
       .value();
   std::vector<float> xy, moon;

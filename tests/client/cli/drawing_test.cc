@@ -55,8 +55,10 @@ TEST(CurveTest, AFileThatCannotBeWrittenIsAnError) {
 TEST(RecipeTest, LeNetHasTwoConvolutionsAndTwoLayers) {
   const auto recipe = FindRecipe("lenet", 10);
   ASSERT_TRUE(recipe.ok()) << recipe.status();
-  EXPECT_EQ(recipe->network.children.size(), 6u);
-  EXPECT_EQ(*client::Find(recipe->network.children[5].attributes, "units"), client::Value(10));
+  const auto tree = recipe->network.Tree();
+  ASSERT_TRUE(tree.ok()) << tree.status();
+  ASSERT_EQ(tree->children.size(), 6u);
+  EXPECT_EQ(*client::Find(tree->children[5].attributes, "units"), client::Value("10"));
   EXPECT_EQ(FindRecipe("vgg", 10).status().code(), absl::StatusCode::kInvalidArgument);
 }
 

@@ -12,6 +12,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "client/cpp/connect.h"
+#include "gluond/nn.h"
 #include "gluond/v1/training.grpc.pb.h"
 #include "gtest/gtest.h"
 #include "tests/client/cpp/server_process.h"
@@ -22,11 +23,12 @@ namespace {
 class CrashTest : public testing::Test {
  protected:
   static Model Define(const Client& client, const std::string& name) {
-    const Model model =
-        client
-            .DefineModel(name, Sequential({Dense(8, {{"activation", "relu"}}), Block("Dropout", {{"rate", 0.3}}), Dense(3)}),
-                         {Input("data", {-1, 4})}, {.seed = 5})
-            .value();
+    const Model model = client
+                            .DefineModel(name,
+                                         nn::Sequential{nn::Dense({.units = 8, .activation = "relu"}), nn::Dropout({.rate = 0.3}),
+                                                        nn::Dense({.units = 3})},
+                                         {Input("data", {-1, 4})}, {.seed = 5})
+                            .value();
     EXPECT_TRUE(model.Initialize(Named("Xavier")).ok());
     EXPECT_TRUE(
         model.CreateTrainer({.loss = Named("SoftmaxCrossEntropyLoss"), .optimizer = Named("adam", {{"learning_rate", 0.01}})})

@@ -1,6 +1,7 @@
 // Models of a group of servers: what the client asks for, and what a leader answers.
 
 #include "client/cpp/connect.h"
+#include "gluond/nn.h"
 #include "gluond/v1/group.grpc.pb.h"
 #include "gluond/v1/model.grpc.pb.h"
 #include "gluond/v1/server.grpc.pb.h"
@@ -55,17 +56,17 @@ class GroupTest : public testing::Test {
 };
 
 TEST_F(GroupTest, AModelAsksForAPlacementOnlyWhereItIsAGroups) {
-  ASSERT_TRUE(client_.DefineModel("m", Dense(1)).ok());
+  ASSERT_TRUE(client_.DefineModel("m", nn::Dense({.units = 1})).ok());
   EXPECT_FALSE(leader_.defined.has_placement());
-  ASSERT_TRUE(client_.DefineModel("m", Dense(1), {}, {.group = true}).ok());
+  ASSERT_TRUE(client_.DefineModel("m", nn::Dense({.units = 1}), {}, {.group = true}).ok());
   EXPECT_TRUE(leader_.defined.placement().group());
   EXPECT_FALSE(leader_.defined.placement().has_virtual_shards());
-  ASSERT_TRUE(client_.DefineModel("m", Dense(1), {}, {.group = true, .virtual_shards = 8}).ok());
+  ASSERT_TRUE(client_.DefineModel("m", nn::Dense({.units = 1}), {}, {.group = true, .virtual_shards = 8}).ok());
   EXPECT_EQ(leader_.defined.placement().virtual_shards(), 8);
 }
 
 TEST_F(GroupTest, PartsWithoutAGroupAreAMistake) {
-  const absl::Status status = client_.DefineModel("m", Dense(1), {}, {.virtual_shards = 8}).status();
+  const absl::Status status = client_.DefineModel("m", nn::Dense({.units = 1}), {}, {.virtual_shards = 8}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_NE(status.message().find("set `group` as well"), std::string::npos) << status;
   EXPECT_EQ(leader_.defined.model(), "") << "nothing was sent";

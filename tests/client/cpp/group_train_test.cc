@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "gluond/client.h"
+#include "gluond/nn.h"
 #include "gtest/gtest.h"
 #include "tests/client/cpp/server_process.h"
 
@@ -23,7 +24,7 @@ class GroupTrainTest : public testing::Test {
     leader_.Start(Flags("--group=127.0.0.1:0", "--group_role=leader"));
     StartMember();
     client_.emplace(Client::Connect(leader_.address(), {.retry_for = absl::Minutes(1)}).value());
-    model_.emplace(client_->DefineModel("net", Dense(3), {Input("data", {-1, 4})}, {.group = true}).value());
+    model_.emplace(client_->DefineModel("net", nn::Dense({.units = 3}), {Input("data", {-1, 4})}, {.group = true}).value());
     ASSERT_TRUE(model_->Initialize(Named("Xavier")).ok());
     ASSERT_TRUE(model_->CreateTrainer({.loss = Named("SoftmaxCrossEntropyLoss")}).ok());
     std::vector<float> data(kRows * 4), label(kRows);

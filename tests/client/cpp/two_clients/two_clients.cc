@@ -46,7 +46,7 @@ int main(int argc, char** argv) {
   if (pool->FindMessageTypeByName("gluond.v1.TrainStepRequest") != nullptr) return 5;
 
   const gluond::Client client = gluond::Client::Connect(argv[1]).value();
-  const gluond::Model model = client.DefineModel("two", gluond::Dense(3), {gluond::Input("data", {-1, 2})}).value();
+  const gluond::Model model = client.DefineModel("two", gluond::nn::Dense({.units = 3}), {gluond::Input("data", {-1, 2})}).value();
   if (!model.Initialize(gluond::Named("Uniform")).ok()) return 6;
   model.Publish({"stable"}).value();
   const std::vector<float> values = {1, -2};
