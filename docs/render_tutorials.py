@@ -3,12 +3,14 @@
     /usr/bin/python3 docs/render_tutorials.py [NAME...]
 
 Writes docs/tutorials/NAME.md from tests/seeds/NAME.py: text from `# %% [markdown]` cells, code from `# %%` cells, each
-followed by what it prints. Needs a gluond-server, which it finds as the client does.
+followed by what it prints. Where there is a NAME.cc, its code and what it prints follow; //tests/seeds has been built. Needs a
+gluond-server, which it finds as the client does.
 """
 
 import contextlib
 import io
 import pathlib
+import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -44,7 +46,13 @@ def render(path):
             exec(compile(code, path.name, "exec"), names)  # The repository's own programs.
         if printed.getvalue().strip():
             parts.append("```\n" + printed.getvalue().strip("\n") + "\n```")
-    return "\n\n".join(part.strip("\n") for part in parts) + f"\n\nThe program: `tests/seeds/{path.name}`.\n"
+    parts.append(f"The program: `tests/seeds/{path.name}`.")
+    in_cpp = path.with_suffix(".cc")
+    if in_cpp.exists():
+        printed = subprocess.run([ROOT / "bazel-bin/tests/seeds" / path.stem], capture_output=True, text=True, check=True).stdout
+        parts += ["## The same in C++", f"```cpp\n{in_cpp.read_text(encoding='utf-8').strip()}\n```"]
+        parts += [f"```\n{printed.strip()}\n```", f"The program: `tests/seeds/{in_cpp.name}`."]
+    return "\n\n".join(part.strip("\n") for part in parts) + "\n"
 
 
 def main(wanted):
