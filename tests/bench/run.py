@@ -4,7 +4,7 @@
 usage: tests/bench/run.py [--rounds N] [--torch PYTHON] [--mxnet PYTHON] [--ort PYTHON] [--before PACKAGE] [--server NAME=PATH]...
     [--only WORD] [--quick] [--tiny]
 
-WORD is a part of `wire`, `python`, `indexing`, `fit`, `neighbour`, `quota`, `spatial`, `serving`, `hybrid`, `group`, `library`, or
+WORD is a part of `wire`, `python`, `indexing`, `fit`, `neighbour`, `quota`, `spatial`, `serving`, `hybrid`, `group`, `library`, `cpp`, or
 of a network's name; `spatial:WORD` takes the cases of spatial_cases.py with that word, `serving:WORD` the rows of serving.py, of which
 `--quick` takes one short round each, `hybrid:WORD,WORD` those of hybrid.py, and `group:WORD,WORD` those of group.py. `quota` needs
 root and the kernel's control groups.
@@ -32,6 +32,7 @@ import tempfile
 
 import before
 import comparison
+import cpp
 import group
 import hybrid
 import library
@@ -163,9 +164,10 @@ def check(options):
     for program in (
         "server/gluond-server",
         "tests/bench/echo_server",
-        *(() if options.only.startswith(("hybrid", "group", "library", "before:python")) else others),
+        *(() if options.only.startswith(("hybrid", "group", "library", "cpp", "before:python")) else others),
         *(group.PROGRAMS if group.wanted(options) else ()),
         *(library.PROGRAMS if library.wanted(options) else ()),
+        *(cpp.PROGRAMS if cpp.wanted(options) else ()),
     ):
         if not (BIN / program).is_file():
             sys.exit(
@@ -239,6 +241,10 @@ def main():
     if library.wanted(options):
         library.measure(options)
         if options.only.startswith("library"):
+            return
+    if cpp.wanted(options):
+        cpp.measure(options)
+        if options.only.startswith("cpp"):
             return
     if options.only in "wire":
         wire(processes=options.rounds)

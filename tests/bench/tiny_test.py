@@ -1,4 +1,4 @@
-"""Every row of hybrid.py, group.py and library.py works, at sizes that take no time, and without peers: a second gluond stands in for MXNet."""
+"""Every row of hybrid.py, group.py, library.py and cpp.py works, at sizes that take no time, and without peers: a second gluond stands in for MXNet."""
 
 import os
 import pathlib
@@ -15,6 +15,7 @@ HERE = pathlib.Path("tests/bench")
 sys.path.insert(0, str(HERE))
 
 import comparison  # noqa: E402
+import cpp  # noqa: E402
 import group  # noqa: E402
 import hybrid  # noqa: E402
 import library  # noqa: E402
@@ -76,6 +77,15 @@ class TinyTest(unittest.TestCase):
             self.assertRegex(ours, r"^[0-9.]+ ms \([0-9.]+ to [0-9.]+\)$", what)
             self.assertRegex(against, r"[0-9.]+ ms \([0-9.]+ to [0-9.]+\)$", what)
             self.assertRegex(ratio, r"^[0-9.]+ \([0-9.]+ to [0-9.]+\)$", what)
+
+    def test_every_row_of_cpp_has_two_figures_and_a_limit(self):
+        rows = self.rows("--only", "cpp")
+        self.assertEqual([title for _, title, _, _ in cpp.ROWS], [row[0] for row in rows])
+        for _, ours, other, ratio, most in rows:
+            self.assertRegex(ours, r"^[0-9.]+ us$")
+            self.assertRegex(other, r"^(TrainStep|Python) [0-9.]+ us$")
+            self.assertGreater(float(ratio), 0)
+            self.assertGreater(float(most), 0)
 
     def test_every_row_of_a_library_has_two_figures_and_a_limit(self):
         rows = self.rows("--only", "library")
