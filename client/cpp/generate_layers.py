@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """Writes the C++ client's layers, losses, initializers, optimizers, learning rate schedules and metrics, from what
-//server:list_operators prints.
+//server/codec:list_operators prints.
 
     generate_layers.py COMPONENTS_JSON NN_H LOSS_H INITIALIZER_H OPTIMIZER_H METRIC_H LAYERS_CC
 

@@ -92,7 +92,7 @@ std::pair<float, Floats> Train(bool own, const Session& session) {
 }
 
 int main() {
-  const Session session = Session::Current().value();  // Of the server at GLUOND_ADDRESS, or of one of the program's own.
+  const Session session = Session::Current().value();  // With the server at GLUOND_ADDRESS, or with one of its own.
   if (!Register<SoftmaxProp>("softmax").ok()) return 1;
   const auto [own, own_weight] = Train(true, session);
   const auto [library, library_weight] = Train(false, session);

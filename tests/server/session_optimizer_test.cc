@@ -49,7 +49,7 @@ TEST_F(SessionOptimizerTest, StepsAsTheOperatorDoes) {
   PutWeights(1);
   Define(R"("name": "adam", "attributes": {"wd": 0.01})",
          R"({"array": 1, "states": {"var": 32, "mean": 31}}, {"array": 2, "lr_mult": 2})");
-  PutMatrix(51, {0.5, -1, 2, 0.25});  // What the operator makes of the same.
+  PutMatrix(51, {0.5, -1, 2, 0.25});  // The operator gets the same values.
   Call("zeros_like", {51}, {52});
   Call("zeros_like", {51}, {53});
   for (int t = 1; t <= 3; ++t) {

@@ -91,7 +91,7 @@ absl::Status Host::Offer(const std::string& name, bool shared) {
   const absl::Time end = absl::Now() + kClaim;
   while (true) {
     const bool is_last = absl::Now() >= end;
-    const absl::Status status = TryOffer(name, shared, is_last);
+    const absl::Status status = TryOffer(name, shared);
     if (status.ok() || is_last || !absl::IsAlreadyExists(status)) return status;
     absl::SleepFor(kClaimPause);
   }
@@ -105,7 +105,7 @@ absl::Status Host::Open() {
                                              " cannot call this program: ", problem_.empty() ? "it does not answer" : problem_));
 }
 
-absl::Status Host::TryOffer(const std::string& name, bool shared, bool is_last) {
+absl::Status Host::TryOffer(const std::string& name, bool shared) {
   std::unique_lock<std::mutex> lock(mutex_);
   const auto [offered, is_new] = offered_.try_emplace(name, shared);
   if (is_new || offered->second != shared) {
@@ -127,7 +127,6 @@ absl::Status Host::TryOffer(const std::string& name, bool shared, bool is_last) 
   if (is_refused) refused_.erase(refused);
   const std::string text =
       absl::StrCat("the server at ", settings_.address, " cannot be offered the custom operator '", name, "': ", why);
-  (void)is_last;
   return is_refused ? absl::AlreadyExistsError(text) : absl::UnavailableError(text);
 }
 

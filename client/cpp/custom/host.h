@@ -50,7 +50,7 @@ class Host {
  private:
   explicit Host(Settings settings);
 
-  absl::Status TryOffer(const std::string& name, bool shared, bool is_last);
+  absl::Status TryOffer(const std::string& name, bool shared);
   std::shared_ptr<SessionCore> Session();
   void Run(const v1::Callback& call);
   void Answer(uint64_t call, const std::string& message);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "client/cpp/gluon/block_state.h"
@@ -76,12 +77,11 @@ ParameterDict BlockBase::params() const {
 
 ParameterDict BlockBase::CollectParams() const {
   ParameterDict all;
-  Walk(state_, [&all](const std::string& path, BlockState& block) {
+  absl::flat_hash_set<const ParameterState*> known;  // Shared parameters have the first path.
+  Walk(state_, [&](const std::string& path, BlockState& block) {
     if (block.prepare != nullptr) block.prepare().IgnoreError();
     for (const auto& [name, parameter] : block.params) {
-      bool is_known = false;  // Shared parameters have the first path.
-      for (const auto& [other, known] : all) is_known = is_known || known.Is(parameter);
-      if (!is_known) all.Add(path.empty() ? name : absl::StrCat(path, ".", name), parameter);
+      if (known.insert(parameter.state().get()).second) all.Add(path.empty() ? name : absl::StrCat(path, ".", name), parameter);
     }
   });
   return all;
@@ -121,9 +121,7 @@ absl::Status BlockBase::LoadParameters(const std::string& path, Place place) con
     const Parameter parameter = parameters.Find(bare);
     if (!parameter.is_defined()) return unfit(absl::StrCat("has the parameter '", name, "', which the block has not"));
     const Shape shape = parameter.shape();
-    bool fits = shape.empty() || shape.size() == tensor.shape().size();
-    for (size_t i = 0; fits && i < shape.size(); ++i) fits = shape[i] <= 0 || shape[i] == tensor.shape()[i];
-    if (!fits) {
+    if (!Fits(shape, tensor.shape())) {
       return unfit(absl::StrCat("has the parameter '", name, "' in the shape ", ToString(tensor.shape()), ", and the block in ",
                                 ToString(shape)));
     }

@@ -35,6 +35,11 @@ void Attach(ParameterState& state, Place place) {
   if (request != GradReq::kNull) state.data.AttachGrad(request, place);
 }
 
+bool Fits(const Shape& own, const Shape& given) {
+  if (own.empty()) return true;
+  return std::equal(own.begin(), own.end(), given.begin(), given.end(), [](int64_t a, int64_t b) { return a <= 0 || a == b; });
+}
+
 Variable DescribeParameter(ParameterState& state, const std::string& name) {
   std::lock_guard<std::mutex> lock(state.mutex);
   Variable variable;
@@ -185,14 +190,9 @@ void Parameter::SetData(const NDArray& data, Place place) {
   const absl::StatusOr<Shape> shape = data.shape(place);
   const absl::StatusOr<DType> dtype = data.dtype(place);
   absl::Status status = shape.ok() ? dtype.status() : shape.status();
-  if (status.ok() && !state_->options.shape.empty()) {
-    const Shape& own = state_->options.shape;
-    bool fits = own.size() == shape->size();
-    for (size_t i = 0; fits && i < own.size(); ++i) fits = own[i] <= 0 || own[i] == (*shape)[i];
-    if (!fits) {
-      status = absl::InvalidArgumentError(
-          absl::StrCat("SetData: the parameter '", state_->path, "' has the shape ", ToString(own), ", got ", ToString(*shape)));
-    }
+  if (status.ok() && !Fits(state_->options.shape, *shape)) {
+    status = absl::InvalidArgumentError(absl::StrCat("SetData: the parameter '", state_->path, "' has the shape ",
+                                                     ToString(state_->options.shape), ", got ", ToString(*shape)));
   }
   if (!status.ok()) {
     state_->data = NDArray::Failed(status, place);

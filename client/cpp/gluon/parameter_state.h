@@ -31,6 +31,8 @@ struct ParameterState {
 
 // Whether each dimension is known.
 bool IsKnown(const Shape& shape);
+// Whether a value of this shape may be the parameter's, of whose own shape all or a part may be unknown.
+bool Fits(const Shape& own, const Shape& given);
 // Gives values to parameters whose shapes are known.
 absl::Status Begin(SessionCore& session, absl::Span<const std::shared_ptr<ParameterState>> parameters, Place place);
 // The parameter as a model has it, under this name.

@@ -32,6 +32,22 @@ ArrayState* Writable(const NDArray& array) {
   return &state;
 }
 
+// A part of the array's kind, which the server is asked for where this program does not know it.
+template <class Fact>
+absl::StatusOr<Fact> Known(const NDArray& array, std::optional<Fact> ArrayState::*fact, Place place) {
+  GLUOND_RETURN_IF_ERROR(Located(ErrorOf(array), place));
+  ArrayState& state = *array.state();
+  {
+    std::lock_guard<std::mutex> lock(state.mutex);
+    if ((state.*fact).has_value()) return *(state.*fact);
+  }
+  GLUOND_ASSIGN_OR_RETURN(const Kind kind, Describe(*state.session, state.name, place));
+  std::lock_guard<std::mutex> lock(state.mutex);
+  state.shape = kind.shape;
+  state.dtype = kind.dtype;
+  return *(state.*fact);
+}
+
 // Assigns to an array that the server does not have yet: nothing is sent for what will be overwritten. False: it has.
 bool AssignHere(const NDArray& array, const NDArray& values) {
   if (!array.is_defined() || !values.is_defined() || array.Is(values)) return false;
@@ -181,31 +197,9 @@ absl::Status NDArray::CopyTo(void* data, size_t bytes, Place place) const {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Shape> NDArray::shape(Place place) const {
-  GLUOND_RETURN_IF_ERROR(Located(ErrorOf(*this), place));
-  {
-    std::lock_guard<std::mutex> lock(state_->mutex);
-    if (state_->shape.has_value()) return *state_->shape;
-  }
-  GLUOND_ASSIGN_OR_RETURN(const Kind kind, Describe(*state_->session, state_->name, place));
-  std::lock_guard<std::mutex> lock(state_->mutex);
-  state_->shape = kind.shape;
-  state_->dtype = kind.dtype;
-  return kind.shape;
-}
+absl::StatusOr<Shape> NDArray::shape(Place place) const { return Known(*this, &ArrayState::shape, place); }
 
-absl::StatusOr<DType> NDArray::dtype(Place place) const {
-  GLUOND_RETURN_IF_ERROR(Located(ErrorOf(*this), place));
-  {
-    std::lock_guard<std::mutex> lock(state_->mutex);
-    if (state_->dtype.has_value()) return *state_->dtype;
-  }
-  GLUOND_ASSIGN_OR_RETURN(const Kind kind, Describe(*state_->session, state_->name, place));
-  std::lock_guard<std::mutex> lock(state_->mutex);
-  state_->shape = kind.shape;
-  state_->dtype = kind.dtype;
-  return kind.dtype;
-}
+absl::StatusOr<DType> NDArray::dtype(Place place) const { return Known(*this, &ArrayState::dtype, place); }
 
 absl::Status NDArray::Wait(Place place) const {
   GLUOND_RETURN_IF_ERROR(Located(ErrorOf(*this), place));
