@@ -19,7 +19,7 @@ constexpr int64_t kNodeBytes = 384, kInputBytes = 192, kEntryBytes = 256, kOutpu
 int64_t MostBytes(const NodeOrder& order) {
   const auto inputs = static_cast<int64_t>(order.inputs.size()), outputs = static_cast<int64_t>(order.outputs.size());
   int64_t bytes = kInputBytes * inputs + kOutputBytes * outputs;
-  for (const NodePtr& node : order.nodes) {
+  for (const NodePtr& node : order.nodes()) {
     bytes += kNodeBytes + kEntryBytes * node->num_outputs();
     if (node->is_variable()) bytes += kVariableBytes + 4 * static_cast<int64_t>(node->name().size());
   }
@@ -56,8 +56,8 @@ absl::Status Unit::Pay() {
   auto order = std::make_unique<const NodeOrder>(graph_.outputs, stop);
   RETURN_IF_ERROR(AnnotateMemory(paid));
   made_bytes_ = 0;
-  for (size_t i = 0; given_ != nullptr && i < order->nodes.size(); ++i) {
-    if (const Node& node = *order->nodes[i]; !given_->numbers.Has(&node)) made_bytes_ += MadeBytes(node);
+  for (size_t i = 0; given_ != nullptr && i < order->nodes().size(); ++i) {
+    if (const Node& node = *order->nodes()[i]; !given_->numbers.Has(&node)) made_bytes_ += MadeBytes(node);
   }
   order_ = std::move(order);
   return AnnotateMemory(charge_->Set(std::max(charge_->bytes(), MostBytes(*order_) + made_bytes())));
@@ -72,6 +72,11 @@ absl::Status Unit::Replace(absl::StatusOr<Graph> graph) {
 void Unit::Set(Graph graph) {
   const auto same = [](const NodeEntry& a, const NodeEntry& b) { return a.node == b.node && a.index == b.index; };
   if (absl::c_equal(graph.outputs, graph_.outputs, same)) return;
+  // Passes may drop the calls that tell the shapes of variables: these stay known.
+  for (size_t i = 0; inferred_ != nullptr && i < indexed_->variables().size(); ++i) {
+    const IndexedGraph::IndexedNode& variable = (*indexed_)[indexed_->variables()[i]];
+    known_[variable.node->name()] = {inferred_->shapes[variable.first_entry], inferred_->types[variable.first_entry]};
+  }
   graph_ = std::move(graph);
   if (options_.payer != nullptr && given_ == nullptr) given_ = std::move(order_);
   order_ = nullptr;
@@ -96,11 +101,6 @@ absl::StatusOr<const Inferred*> Unit::inferred() {
         options_.open_shapes ? InferPartially(indexed(), known_) : InferShapeType(indexed(), known_);
     RETURN_IF_ERROR(inferred.status());
     inferred_ = std::make_unique<const Inferred>(*std::move(inferred));
-    // Passes may drop the calls that tell the shapes of variables: these stay known.
-    for (const uint32_t id : indexed_->variables()) {
-      const uint32_t entry = (*indexed_)[id].first_entry;
-      known_[(*indexed_)[id].node->name()] = {inferred_->shapes[entry], inferred_->types[entry]};
-    }
   }
   return inferred_.get();
 }

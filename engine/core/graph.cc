@@ -114,6 +114,7 @@ NodeOrder::NodeOrder(absl::Span<const NodeEntry> entries, absl::FunctionRef<bool
   };
   std::vector<Frame> path;
   std::vector<uint32_t> found;
+  std::vector<NodePtr>& nodes = *shared_nodes;
   const auto meet = [&](const NodePtr& node) {
     if (node == nullptr || skip(node.get())) return found.push_back(NodeNumbers::kNone);
     uint32_t& number = numbers[node.get()];
@@ -144,10 +145,10 @@ NodeOrder::NodeOrder(absl::Span<const NodeEntry> entries, absl::FunctionRef<bool
 }
 
 std::vector<NodePtr> PostOrder(absl::Span<const NodeEntry> outputs, absl::FunctionRef<bool(const Node*)> skip) {
-  return NodeOrder(outputs, skip).nodes;
+  return std::move(*NodeOrder(outputs, skip).shared_nodes);
 }
 
-IndexedGraph::IndexedGraph(const NodeOrder& order, size_t num_first) {
+IndexedGraph::IndexedGraph(const NodeOrder& order, size_t num_first) : shared_nodes_(order.shared_nodes) {
   std::vector<uint32_t> depths(order.size());
   for (uint32_t i = 0; i < order.size(); ++i) {
     for (const uint32_t from : order.inputs_of(i)) depths[i] = std::max(depths[i], depths[from] + 1);
@@ -166,15 +167,13 @@ IndexedGraph::IndexedGraph(const NodeOrder& order, size_t num_first) {
   inputs_.reserve(order.inputs.size());  // Nodes point into it.
   const auto add = [&](uint32_t i) {
     const uint32_t id = becomes[i] = num_nodes();
-    IndexedNode& indexed = nodes_.emplace_back();
-    indexed.node = order.nodes[i];
-    ids_[indexed.node.get()] = id;
+    const NodePtr& node = order.nodes()[i];
+    ids_[node.get()] = id;
     const absl::Span<const uint32_t> from = order.inputs_of(i);
-    for (size_t k = 0; k < from.size(); ++k) inputs_.push_back(InputFrom(becomes[from[k]], indexed.node->inputs[k].index));
-    indexed.inputs = absl::MakeConstSpan(inputs_).last(from.size());
-    indexed.first_entry = num_entries_;
-    num_entries_ += indexed.node->num_outputs();
-    if (indexed.node->is_variable()) variables_.push_back(id);
+    for (size_t k = 0; k < from.size(); ++k) inputs_.push_back(InputFrom(becomes[from[k]], node->inputs[k].index));
+    nodes_.push_back({node, absl::MakeConstSpan(inputs_).last(from.size()), num_entries_});
+    num_entries_ += node->num_outputs();
+    if (node->is_variable()) variables_.push_back(id);
   };
   std::vector<std::pair<uint32_t, uint32_t>> stack;  // A node, and the place of its next input in order.inputs.
   const auto enter = [&](uint32_t i) {

@@ -36,8 +36,8 @@ struct NodeEntry {
 };
 
 struct Node {
-  NodeAttrs attrs;  // attrs.op is nullptr for a variable; attrs.name is the node's name.
   std::vector<NodeEntry> inputs;
+  NodeAttrs attrs;  // attrs.op is nullptr for a variable; attrs.name is the node's name.
 
   ~Node();
 
@@ -110,13 +110,15 @@ struct NodeOrder {
   // The walk does not enter a node for which `skip` is true.
   NodeOrder(absl::Span<const NodeEntry> outputs, absl::FunctionRef<bool(const Node*)> skip);
 
-  uint32_t size() const { return static_cast<uint32_t>(nodes.size()); }
+  const std::vector<NodePtr>& nodes() const { return *shared_nodes; }
+  uint32_t size() const { return static_cast<uint32_t>(nodes().size()); }
   // The numbers of a node's inputs, as in `outputs`.
   absl::Span<const uint32_t> inputs_of(uint32_t node) const {
     return absl::MakeConstSpan(inputs).subspan(first_input[node], first_input[node + 1] - first_input[node]);
   }
 
-  std::vector<NodePtr> nodes;
+  // Whoever goes on with the nodes shares the list: to count each node's owners anew is to write to all of the graph's memory.
+  std::shared_ptr<std::vector<NodePtr>> shared_nodes = std::make_shared<std::vector<NodePtr>>();
   std::vector<Output> outputs;
   std::vector<uint32_t> first_input = {0};  // By node: where in `inputs` its own begin.
   std::vector<uint32_t> inputs;
@@ -146,24 +148,30 @@ class IndexedGraph {
     uint32_t entry;
   };
   struct IndexedNode {
-    NodePtr node;
+    const NodePtr& node;
     absl::Span<const Input> inputs;
     uint32_t first_entry;  // Output i is entry first_entry + i.
   };
 
   uint32_t num_nodes() const { return static_cast<uint32_t>(nodes_.size()); }
   uint32_t num_entries() const { return num_entries_; }
+  uint32_t num_inputs() const { return static_cast<uint32_t>(inputs_.size()); }  // Of all nodes.
   const IndexedNode& operator[](uint32_t node) const { return nodes_[node]; }
   const std::vector<IndexedNode>& nodes() const { return nodes_; }
   const std::vector<uint32_t>& variables() const { return variables_; }  // Node ids, in topological order.
   const std::vector<Input>& outputs() const { return outputs_; }
+  // The same nodes, as the NodeOrder numbers them.
+  const std::shared_ptr<const std::vector<NodePtr>>& shared_nodes() const { return shared_nodes_; }
   uint32_t id(const Node* node) const { return ids_.at(node); }  // Requires: the graph has it.
   uint32_t entry(uint32_t node, uint32_t index) const { return nodes_[node].first_entry + index; }
+  // The entry after the node's last one.
+  uint32_t end_of_entries(uint32_t node) const { return node + 1 < num_nodes() ? nodes_[node + 1].first_entry : num_entries_; }
   uint32_t entry(const NodeEntry& e) const { return entry(id(e.node.get()), e.index); }
 
  private:
   Input InputFrom(uint32_t node, uint32_t index) const { return {node, index, entry(node, index)}; }
 
+  std::shared_ptr<const std::vector<NodePtr>> shared_nodes_;
   std::vector<IndexedNode> nodes_;
   std::vector<Input> inputs_;  // Nodes' inputs, one node after the other.
   std::vector<uint32_t> variables_;

@@ -2,6 +2,8 @@
 
 #include <map>
 #include <memory>
+#include <mutex>
+#include <utility>
 
 #include "absl/strings/str_join.h"
 #include "engine/core/mutex.h"
@@ -136,8 +138,14 @@ absl::Status Op::ParseAttrs(NodeAttrs* attrs) const {
     return absl::InvalidArgumentError(
         absl::StrCat("operator '", name_, "' would take ", count, " inputs, expected at most ", kMostInputs));
   }
-  attrs->facts = std::make_shared<OpFacts>(*attrs);
+  FindFacts(attrs);
   return absl::OkStatus();
+}
+
+std::shared_ptr<const OpFacts> Op::Share(OpFacts facts) const {
+  std::call_once(first_facts_known_, [&] { first_facts_ = std::make_shared<const OpFacts>(facts); });
+  if (facts != *first_facts_) return std::make_shared<const OpFacts>(std::move(facts));
+  return {std::shared_ptr<const void>(), first_facts_.get()};  // The operator lives until exit: nobody counts who has its facts.
 }
 
 absl::Status Op::ParseAttrs(NodeAttrs* attrs, size_t num_inputs) const {

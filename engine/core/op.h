@@ -22,6 +22,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <typeindex>
 #include <utility>
@@ -81,6 +82,8 @@ class Op {
   bool HasAttr(absl::string_view key) const { return Find(attrs_, key) != nullptr; }
   // nullptr: there is none for such devices.
   const FCompute* kernel(DeviceType device) const;
+  // The facts of the operator's first call if these are equal, as those of nearly all calls are; otherwise a copy.
+  std::shared_ptr<const OpFacts> Share(OpFacts facts) const;
 
  private:
   friend class OpRegistration;
@@ -106,6 +109,8 @@ class Op {
   std::variant<uint32_t, FCount> num_outputs_ = uint32_t{1};
   FAttrParser attr_parser_;
   Attrs attrs_;
+  mutable std::once_flag first_facts_known_;
+  mutable std::shared_ptr<const OpFacts> first_facts_;
 };
 
 // OpMap is an attribute of all operators, as in NNVM: the key is looked up once, and each operator's attribute is then read by

@@ -1,5 +1,7 @@
 #include "engine/core/op_facts.h"
 
+#include <atomic>
+
 #include "engine/core/elementwise.h"
 #include "engine/core/op.h"
 
@@ -62,6 +64,12 @@ OpFacts::OpFacts(const NodeAttrs& attrs) {
   cpu_kernel = op->kernel(DeviceType::kCpu);
   gpu_kernel = op->kernel(DeviceType::kGpu);
   cpu_prepare = of.cpu_prepare[op];
+}
+
+void FindFacts(NodeAttrs* attrs) {
+  static std::atomic<uint64_t> calls = 0;
+  attrs->call = 1 + calls.fetch_add(1, std::memory_order_relaxed);
+  attrs->facts = attrs->op->Share(OpFacts(*attrs));
 }
 
 absl::Status RunKernel(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> in, absl::Span<const OpReqType> req,

@@ -20,6 +20,8 @@ struct OpFacts {
   struct InPlace {
     uint32_t input, output;
     bool identity;  // The bytes are the same before and after.
+
+    bool operator==(const InPlace&) const = default;
   };
 
   uint32_t num_outputs = 1;
@@ -50,7 +52,11 @@ struct OpFacts {
   const FPrepare* prepare(DeviceType device) const { return device == DeviceType::kCpu ? cpu_prepare : nullptr; }
   bool Mutates(uint32_t input) const { return absl::c_linear_search(mutated, input); }
   bool Ignores(uint32_t input) const { return absl::c_linear_search(ignored, input); }
+  bool operator==(const OpFacts&) const = default;
 };
+
+// Sets attrs->facts and attrs->call. Requires: attrs->op and attrs->parsed are set.
+void FindFacts(NodeAttrs* attrs);
 
 // Runs the call's kernel for ctx.device. Requires: there is one.
 absl::Status RunKernel(const NodeAttrs& attrs, const OpContext& ctx, absl::Span<const TBlob> in, absl::Span<const OpReqType> req,

@@ -160,12 +160,12 @@ class Imperative::BackwardWalk::Planner {
       }
     };
     find(gradients);
-    for (const NodePtr& node : order.nodes) find(node->inputs);
+    for (const NodePtr& node : order.nodes()) find(node->inputs);
     std::sort(plan->recorded.begin(), plan->recorded.end());
     plan->recorded.erase(std::unique(plan->recorded.begin(), plan->recorded.end()), plan->recorded.end());
     auto number = static_cast<uint32_t>(plan->recorded.size());
     std::vector<uint32_t> first_outputs;
-    for (const NodePtr& node : order.nodes) {
+    for (const NodePtr& node : order.nodes()) {
       first_outputs.push_back(number);
       number += node->num_outputs();
     }
@@ -181,7 +181,7 @@ class Imperative::BackwardWalk::Planner {
       return numbers;
     };
     for (uint32_t i = 0; i < order.size(); ++i) {
-      const Node& node = *order.nodes[i];
+      const Node& node = *order.nodes()[i];
       plan->calls.push_back({nullptr, use(node.inputs), first_outputs[i], std::vector<bool>(node.num_outputs()),
                              training_.Has(&node) ? training_.at(&node) == 1 : options_.training});
     }
@@ -189,7 +189,7 @@ class Imperative::BackwardWalk::Planner {
     for (size_t i = 0; i < order.size(); ++i) {
       BackwardPlan::Planned& call = plan->calls[i];
       for (uint32_t o = 0; o < call.wanted.size(); ++o) call.wanted[o] = plan->uses[call.first_output + o] > 0;
-      call.op = imperative_.GradientCall(order.nodes[i], options_.create_graph);
+      call.op = imperative_.GradientCall(order.nodes()[i], options_.create_graph);
     }
     return plan;
   }
@@ -224,7 +224,6 @@ absl::StatusOr<BackwardPlanPtr> Imperative::BackwardWalk::Plan(const History& hi
   // The form of the tape: all that its gradient depends on.
   const std::vector<NodePtr>& nodes = history.nodes();
   std::vector<uint64_t> form = {options_.training, options_.create_graph, ys.size(), xs.size()};
-  std::vector<std::weak_ptr<const OpFacts>> ops;
   const auto add = [&form](const std::vector<NodeEntry>& entries) {
     for (const NodeEntry& entry : entries) {
       form.push_back(entry ? uint64_t{Recorded(entry.node).place} << 32 | entry.index : ~uint64_t{0});
@@ -232,7 +231,7 @@ absl::StatusOr<BackwardPlanPtr> Imperative::BackwardWalk::Plan(const History& hi
   };
   add(ys), add(xs), add(heads);
   for (const NodePtr& node : nodes) {
-    form.push_back(reinterpret_cast<uintptr_t>(node->attrs.facts.get()));
+    form.push_back(node->attrs.call);
     if (node->is_variable()) continue;
     form.push_back(Recorded(node).training);
     form.push_back(node->inputs.size());
@@ -244,7 +243,6 @@ absl::StatusOr<BackwardPlanPtr> Imperative::BackwardWalk::Plan(const History& hi
   // Sixteen edges take about as much as a node.
   const auto n = static_cast<int64_t>(nodes.size() + plan->calls.size() + form.size() / 16);
   if (n > kMostPlanned || std::any_of(plan->calls.begin(), plan->calls.end(), is_own)) return plan;
-  for (const NodePtr& node : nodes) plan->form.push_back(node->attrs.facts);
   *imperative_.planned_ += n;
   plan->counted = {nullptr, [count = imperative_.planned_, n](const void*) { *count -= n; }};
   return imperative_.plans_.Insert(std::move(form), std::move(plan));

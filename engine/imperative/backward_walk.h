@@ -40,7 +40,6 @@ struct BackwardPlan {
   std::vector<Planned> calls;
   std::vector<uint32_t> gradients;
   std::vector<uint32_t> uses;                      // By value: how often calls and `gradients` read it.
-  std::vector<std::weak_ptr<const OpFacts>> form;  // The tape's calls: no others have their addresses while this is here.
   std::shared_ptr<const void> counted;             // The plan's part of Imperative::planned.
 
   // The number that a value of the tape has, if it is among `recorded`.

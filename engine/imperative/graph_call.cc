@@ -129,7 +129,7 @@ absl::StatusOr<std::shared_ptr<CachedGraph>> CachedGraph::Create(Graph graph, st
   const absl::flat_hash_set<std::string> named(inputs.begin(), inputs.end());
   if (named.size() != inputs.size()) return absl::InvalidArgumentError("`inputs` names a variable twice");
   auto call = std::make_shared<GraphCall>();
-  for (const NodePtr& node : order.nodes) {
+  for (const NodePtr& node : order.nodes()) {
     call->begins_gradient = call->begins_gradient || node->facts().begins_gradient;
     if (!node->is_variable() || named.contains(node->name())) continue;
     return absl::InvalidArgumentError(absl::StrCat("variable '", Excerpt(node->name()), "' of the graph is not in `inputs`"));
@@ -142,7 +142,7 @@ absl::StatusOr<std::shared_ptr<CachedGraph>> CachedGraph::Create(Graph graph, st
     names.insert(inputs[i]);
   }
   call->constants = std::make_shared<const absl::flat_hash_set<std::string>>(UnwrittenBy(graph, std::move(names)));
-  const absl::flat_hash_set<std::string> written = MutatedVariables(order.nodes);
+  const absl::flat_hash_set<std::string> written = MutatedVariables(order.nodes());
   for (uint32_t i = 0; i < inputs.size(); ++i)
     if (written.contains(inputs[i])) call->written.push_back(i);
   call->num_visible = static_cast<uint32_t>(graph.outputs.size());
@@ -168,7 +168,7 @@ PreparedOpPtr CachedGraph::Differentiable(const std::vector<bool>& wanted) {
 absl::StatusOr<GraphCallPtr> CachedGraph::WithGradient(const std::vector<bool>& wanted) const {
   const NodeOrder known(*plain_->graph);
   absl::flat_hash_map<std::string, NodeEntry> variables;
-  for (const NodePtr& node : known.nodes) {
+  for (const NodePtr& node : known.nodes()) {
     if (node->is_variable()) variables[node->name()] = {node, 0};
   }
   const auto pay = [this](int64_t nodes) -> absl::StatusOr<std::shared_ptr<const void>> {

@@ -87,7 +87,7 @@ NodePtr MakeInternalNode(const char* op, std::any parsed, std::vector<NodeEntry>
   node->attrs.op = Op::Find(op);
   node->attrs.name = op;
   node->attrs.parsed = std::move(parsed);
-  node->attrs.facts = std::make_shared<OpFacts>(node->attrs);
+  FindFacts(&node->attrs);
   node->inputs = std::move(inputs);
   return node;
 }

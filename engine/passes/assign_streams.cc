@@ -10,10 +10,10 @@ namespace gluond {
 
 absl::StatusOr<Graph> AssignStreams(const NodeOrder& order) {
   uint32_t next = 0;
-  return Rewrite(order, [&next](const NodePtr&, NodePtr node) {
-    if (!node->facts().random) return node;
+  return Rewrite(order, [&next](const NodePtr&, const NodePtr& node) -> NodePtr {
+    if (!node->facts().random) return nullptr;
     const uint32_t stream = next++;
-    if (node->attrs.random_stream == stream) return node;
+    if (node->attrs.random_stream == stream) return nullptr;
     auto copy = NewNode();
     copy->attrs = node->attrs;
     copy->inputs = node->inputs;

@@ -71,9 +71,8 @@ class Folder {
 absl::StatusOr<Graph> FoldAffine(const NodeOrder& order, const IndexedGraph& indexed, const Inferred& inferred,
                                  const absl::flat_hash_set<std::string>& constants, bool narrow) {
   Folder folder(indexed, inferred, constants, narrow);
-  return Rewrite(order, [&](const NodePtr& old, NodePtr node) {
-    NodePtr absorbed = node->is_variable() ? nullptr : folder.Absorbed(indexed.id(old.get()), *node);
-    return absorbed == nullptr ? std::move(node) : absorbed;
+  return Rewrite(order, [&](const NodePtr& old, const NodePtr& node) {
+    return node->is_variable() ? nullptr : folder.Absorbed(indexed.id(old.get()), *node);
   });
 }
 

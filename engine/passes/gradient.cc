@@ -27,7 +27,7 @@ class ReverseAccumulation {
  public:
   ReverseAccumulation(absl::Span<const NodeEntry> ys, absl::Span<const NodeEntry> xs, const OnDifferentiated& differentiated)
       : order_(ys, [](const Node*) { return false; }), differentiated_(differentiated), visited_(order_.size()) {
-    for (uint32_t i = 0; i < order_.size(); ++i) visited_[i].terms.resize(order_.nodes[i]->num_outputs());
+    for (uint32_t i = 0; i < order_.size(); ++i) visited_[i].terms.resize(order_.nodes()[i]->num_outputs());
     for (const NodeEntry& x : xs) {
       if (Visited* v = Find(x)) v->leads_to_x = true;
     }
@@ -44,7 +44,7 @@ class ReverseAccumulation {
     PassWork work;
     for (uint32_t i = order_.size(); i-- > 0;) {
       RETURN_IF_ERROR(work.Add(1 + order_.inputs_of(i).size()));
-      if (!order_.nodes[i]->is_variable()) RETURN_IF_ERROR(Differentiate(i));
+      if (!order_.nodes()[i]->is_variable()) RETURN_IF_ERROR(Differentiate(i));
     }
     return absl::OkStatus();
   }
@@ -89,7 +89,7 @@ class ReverseAccumulation {
     const absl::Span<const uint32_t> from = order_.inputs_of(number);
     if (!AnyLeadsToX(from)) return absl::OkStatus();
 
-    const NodePtr& node = order_.nodes[number];
+    const NodePtr& node = order_.nodes()[number];
     Gradients heads(node->num_outputs());
     bool any = false;
     for (uint32_t i = 0; i < heads.size(); ++i) {

@@ -37,6 +37,26 @@ struct Types {
   static constexpr auto kInfer = InferType;
 };
 
+// Who makes each entry, and who looks at it.
+struct Neighbours {
+  explicit Neighbours(const IndexedGraph& graph)
+      : producers(graph.num_entries()), first_user(graph.num_entries() + 1), users(graph.num_inputs()) {
+    for (uint32_t id = 0; id < graph.num_nodes(); ++id) {
+      for (uint32_t entry = graph[id].first_entry; entry < graph.end_of_entries(id); ++entry) producers[entry] = id;
+      for (const IndexedGraph::Input& input : graph[id].inputs) ++first_user[input.entry + 1];
+    }
+    for (uint32_t e = 0; e < graph.num_entries(); ++e) first_user[e + 1] += first_user[e];
+    std::vector<uint32_t> next(first_user.begin(), first_user.end() - 1);
+    for (uint32_t id = 0; id < graph.num_nodes(); ++id) {
+      for (const IndexedGraph::Input& input : graph[id].inputs) users[next[input.entry]++] = id;
+    }
+  }
+
+  std::vector<uint32_t> producers;   // By entry: the node that makes it.
+  std::vector<uint32_t> first_user;  // By entry: where in `users` the nodes begin that look at it.
+  std::vector<uint32_t> users;
+};
+
 // Runs the rules of all nodes until nothing more becomes known. A node runs again only when something that it looks
 // at has changed; upward and downward sweeps over those nodes alternate, so that knowledge travels any chain in one.
 template <class Kind>
@@ -44,21 +64,14 @@ class FixedPoint {
  public:
   using Value = typename Kind::Value;
 
-  FixedPoint(const IndexedGraph& graph, std::vector<Value>* values)
+  FixedPoint(const IndexedGraph& graph, const Neighbours& of, std::vector<Value>* values)
       : graph_(graph),
+        of_(of),
         values_(*values),
-        producers_(graph.num_entries()),
-        first_user_(graph.num_entries() + 1),
         done_(graph.num_nodes()),
         queued_(graph.num_nodes()),
         up_(graph.num_nodes()),
-        down_(graph.num_nodes()) {
-    for (uint32_t id = 0; id < graph.num_nodes(); ++id) {
-      const uint32_t num_outputs = graph[id].node->num_outputs();
-      for (uint32_t i = 0; i < num_outputs; ++i) producers_[graph[id].first_entry + i] = id;
-    }
-    IndexUsers();
-  }
+        down_(graph.num_nodes()) {}
 
   absl::Status Run() {
     for (uint32_t id = 0; id < graph_.num_nodes(); ++id) Enqueue(id, up_);
@@ -70,18 +83,6 @@ class FixedPoint {
   }
 
  private:
-  void IndexUsers() {
-    for (const IndexedGraph::IndexedNode& node : graph_.nodes()) {
-      for (const IndexedGraph::Input& input : node.inputs) ++first_user_[input.entry + 1];
-    }
-    for (uint32_t e = 0; e < graph_.num_entries(); ++e) first_user_[e + 1] += first_user_[e];
-    users_.resize(first_user_.back());
-    std::vector<uint32_t> next(first_user_.begin(), first_user_.end() - 1);
-    for (uint32_t id = 0; id < graph_.num_nodes(); ++id) {
-      for (const IndexedGraph::Input& input : graph_[id].inputs) users_[next[input.entry]++] = id;
-    }
-  }
-
   void Enqueue(uint32_t id, IdSet& queue) {
     if (graph_[id].node->is_variable() || done_[id] || queued_[id]) return;
     queued_[id] = true;
@@ -101,7 +102,7 @@ class FixedPoint {
     in_.clear();
     for (const IndexedGraph::Input& input : indexed.inputs) in_.push_back(values_[input.entry]);
     const auto first_output = values_.begin() + indexed.first_entry;
-    out_.assign(first_output, first_output + node.num_outputs());
+    out_.assign(first_output, values_.begin() + graph_.end_of_entries(id));
 
     const absl::StatusOr<bool> complete = Kind::kInfer(node.attrs, &in_, &out_);
     if (!complete.ok()) return OperatorError(node, complete.status());
@@ -135,16 +136,14 @@ class FixedPoint {
       if (other > id) Enqueue(other, up_);
       if (other < id) Enqueue(other, down_);
     };
-    notify(producers_[entry]);
-    for (uint32_t u = first_user_[entry]; u < first_user_[entry + 1]; ++u) notify(users_[u]);
+    notify(of_.producers[entry]);
+    for (uint32_t u = of_.first_user[entry]; u < of_.first_user[entry + 1]; ++u) notify(of_.users[u]);
     return absl::OkStatus();
   }
 
   const IndexedGraph& graph_;
-  std::vector<Value>& values_;        // By entry.
-  std::vector<uint32_t> producers_;   // By entry: the node that makes it.
-  std::vector<uint32_t> first_user_;  // By entry: where in users_ the nodes begin that look at it.
-  std::vector<uint32_t> users_;
+  const Neighbours& of_;
+  std::vector<Value>& values_;   // By entry.
   std::vector<bool> done_;       // By node: all that it looks at is known, and it agrees.
   std::vector<bool> queued_;     // By node: in one of the queues.
   IdSet up_, down_;              // Nodes to be visited from the first to the last, and from the last to the first.
@@ -230,8 +229,9 @@ absl::StatusOr<Inferred> InferPartially(const IndexedGraph& graph, const Signatu
     RETURN_IF_ERROR(Annotate(Declare(*graph[id].node, known, &inferred.shapes[entry], &inferred.types[entry]),
                              absl::StrCat("variable '", Excerpt(graph[id].node->name()), "'")));
   }
-  RETURN_IF_ERROR(FixedPoint<Shapes>(graph, &inferred.shapes).Run());
-  RETURN_IF_ERROR(FixedPoint<Types>(graph, &inferred.types).Run());
+  const Neighbours of(graph);
+  RETURN_IF_ERROR(FixedPoint<Shapes>(graph, of, &inferred.shapes).Run());
+  RETURN_IF_ERROR(FixedPoint<Types>(graph, of, &inferred.types).Run());
   return inferred;
 }
 

@@ -1,6 +1,8 @@
 #include "engine/passes/rewrite.h"
 
+#include <deque>
 #include <utility>
+#include <vector>
 
 #include "absl/algorithm/container.h"
 #include "engine/core/node_memory.h"
@@ -18,25 +20,30 @@ NodePtr WithInputs(const NodePtr& node, std::vector<NodeEntry> inputs) {
   return copy;
 }
 
-absl::StatusOr<Graph> Rewrite(const NodeOrder& order, absl::FunctionRef<NodePtr(const NodePtr& old, NodePtr renewed)> change) {
-  std::vector<NodePtr> becomes;
+absl::StatusOr<Graph> Rewrite(const NodeOrder& order,
+                              absl::FunctionRef<NodePtr(const NodePtr& old, const NodePtr& renewed)> change) {
+  std::deque<NodePtr> made;
+  std::vector<const NodePtr*> becomes;  // By number: in `order`, or in `made`.
   becomes.reserve(order.size());
   PassWork work;
   for (uint32_t i = 0; i < order.size(); ++i) {
-    const NodePtr& node = order.nodes[i];
+    const NodePtr& node = order.nodes()[i];
     const absl::Span<const uint32_t> from = order.inputs_of(i);
     RETURN_IF_ERROR(work.Add(1 + from.size()));
-    NodePtr renewed = node;
-    if (absl::c_any_of(from, [&](uint32_t input) { return becomes[input] != order.nodes[input]; })) {
-      renewed = NewNode();
-      renewed->attrs = node->attrs;
-      renewed->inputs.reserve(from.size());
-      for (size_t k = 0; k < from.size(); ++k) renewed->inputs.push_back({becomes[from[k]], node->inputs[k].index});
+    const NodePtr* renewed = &node;
+    if (absl::c_any_of(from, [&](uint32_t input) { return becomes[input] != &order.nodes()[input]; })) {
+      const NodePtr& copy = made.emplace_back(NewNode());
+      copy->attrs = node->attrs;
+      copy->inputs.reserve(from.size());
+      for (size_t k = 0; k < from.size(); ++k) copy->inputs.push_back({*becomes[from[k]], node->inputs[k].index});
+      renewed = &copy;
     }
-    becomes.push_back(change(node, std::move(renewed)));
+    NodePtr changed = change(node, *renewed);
+    const bool same = changed == nullptr || changed == *renewed;
+    becomes.push_back(same ? renewed : &made.emplace_back(std::move(changed)));
   }
   Graph graph;
-  for (const NodeOrder::Output& output : order.outputs) graph.outputs.push_back({becomes[output.node], output.index});
+  for (const NodeOrder::Output& output : order.outputs) graph.outputs.push_back({*becomes[output.node], output.index});
   return graph;
 }
 

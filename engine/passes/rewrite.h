@@ -16,9 +16,10 @@ namespace gluond {
 NodePtr WithInputs(const NodePtr& node, std::vector<NodeEntry> inputs);
 
 // The graph in which the result of `change` stands for each node. Nodes come inputs first; `change` gets the old node, and
-// that node with its new inputs, which stands for the old one where `change` has nothing better. CANCELLED or
-// DEADLINE_EXCEEDED: see pass_work.h.
-absl::StatusOr<Graph> Rewrite(const NodeOrder& order, absl::FunctionRef<NodePtr(const NodePtr& old, NodePtr renewed)> change);
+// that node with its new inputs, which stands for the old one where `change` returns null. Both references stay valid until
+// the end. CANCELLED or DEADLINE_EXCEEDED: see pass_work.h.
+absl::StatusOr<Graph> Rewrite(const NodeOrder& order,
+                              absl::FunctionRef<NodePtr(const NodePtr& old, const NodePtr& renewed)> change);
 
 }  // namespace gluond
 

@@ -1,6 +1,8 @@
 #include "engine/passes/simplify.h"
 
+#include <cstdint>
 #include <utility>
+#include <vector>
 
 #include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_set.h"
@@ -13,19 +15,28 @@ namespace {
 
 using Entry = std::pair<const Node*, uint32_t>;
 
+// Calls by number: a large graph's set stays in the processor's cache.
+using Calls = std::vector<const NodePtr*>;
+
 struct CallHash {
-  size_t operator()(const NodePtr& call) const {
-    size_t hash = absl::HashOf(call->op());
-    for (const auto& [key, value] : call->attrs.dict) hash = absl::HashOf(hash, key, value);
-    for (const NodeEntry& e : call->inputs) hash = absl::HashOf(hash, e.node.get(), e.index);
+  const Calls* calls;
+
+  size_t operator()(uint32_t number) const {
+    const Node& call = **(*calls)[number];
+    size_t hash = absl::HashOf(call.op());
+    for (const auto& [key, value] : call.attrs.dict) hash = absl::HashOf(hash, key, value);
+    for (const NodeEntry& e : call.inputs) hash = absl::HashOf(hash, e.node.get(), e.index);
     return hash;
   }
 };
 
 struct EqualCalls {
-  bool operator()(const NodePtr& a, const NodePtr& b) const {
+  const Calls* calls;
+
+  bool operator()(uint32_t x, uint32_t y) const {
     const auto same = [](const NodeEntry& x, const NodeEntry& y) { return x.node == y.node && x.index == y.index; };
-    return a->op() == b->op() && absl::c_equal(a->inputs, b->inputs, same) && a->attrs.dict == b->attrs.dict;
+    const Node &a = **(*calls)[x], &b = **(*calls)[y];
+    return a.op() == b.op() && absl::c_equal(a.inputs, b.inputs, same) && a.attrs.dict == b.attrs.dict;
   }
 };
 
@@ -43,7 +54,7 @@ absl::flat_hash_set<Entry> MutatedEntries(absl::Span<const NodePtr> nodes) {
 }  // namespace
 
 absl::StatusOr<Graph> Simplify(const NodeOrder& order) {
-  const absl::flat_hash_set<Entry> mutated = MutatedEntries(order.nodes);
+  const absl::flat_hash_set<Entry> mutated = MutatedEntries(order.nodes());
   const auto touches_mutated = [&mutated](const Node& node) {
     if (mutated.empty()) return false;
     for (uint32_t i = 0; i < node.num_outputs(); ++i) {
@@ -51,12 +62,18 @@ absl::StatusOr<Graph> Simplify(const NodeOrder& order) {
     }
     return absl::c_any_of(node.inputs, [&](const NodeEntry& e) { return mutated.contains(Entry(e.node.get(), e.index)); });
   };
-  absl::flat_hash_set<NodePtr, CallHash, EqualCalls> calls;
-  calls.reserve(order.size());  // To grow is to read all calls anew.
+  Calls calls;
+  calls.reserve(order.size());
+  absl::flat_hash_set<uint32_t, CallHash, EqualCalls> numbers(order.size(), CallHash{&calls}, EqualCalls{&calls});
   // The first node that makes the same call, or this one.
-  return Rewrite(order, [&](const NodePtr& old, NodePtr node) {
-    if (node->is_variable() || !node->facts().pure || touches_mutated(*old)) return node;
-    return *calls.insert(std::move(node)).first;
+  return Rewrite(order, [&](const NodePtr& old, const NodePtr& node) -> NodePtr {
+    if (node->is_variable() || !node->facts().pure || touches_mutated(*old)) return nullptr;
+    calls.push_back(&node);
+    const auto number = static_cast<uint32_t>(calls.size() - 1);
+    const uint32_t first = *numbers.insert(number).first;
+    if (first == number) return nullptr;
+    calls.pop_back();
+    return *calls[first];
   });
 }
 

@@ -84,7 +84,7 @@ absl::Status CheckInputs(const NodeOrder& order, uint32_t number) {
   const absl::Span<const uint32_t> from = order.inputs_of(number);
   const auto none = absl::c_find(from, NodeNumbers::kNone);
   if (none == from.end()) return absl::OkStatus();
-  const Node& node = *order.nodes[number];
+  const Node& node = *order.nodes()[number];
   const auto i = static_cast<size_t>(none - from.begin());
   if (node.inputs[i].node != nullptr) return Cycle(node.inputs[i].node.get(), &node);
   return absl::InvalidArgumentError(absl::StrCat("input ", i, " of ", Describe(node), " is missing"));
@@ -106,7 +106,7 @@ absl::Status Validate(const NodeOrder& order, const GraphLimits& limits) {
   PassWork work;
   absl::flat_hash_set<absl::string_view> variables, nodes;
   for (uint32_t number = 0; number < order.size(); ++number) {
-    const Node& node = *order.nodes[number];
+    const Node& node = *order.nodes()[number];
     RETURN_IF_ERROR(work.Add(1 + node.inputs.size()));
     RETURN_IF_ERROR(CheckInputs(order, number));
     RETURN_IF_ERROR(CheckNode(node, limits.client_graph));
@@ -119,14 +119,14 @@ absl::Status Validate(const NodeOrder& order, const GraphLimits& limits) {
   for (size_t i = 0; i < order.outputs.size(); ++i) {
     const auto [number, index] = order.outputs[i];
     const auto user = [i] { return absl::StrCat("output ", i, " of the graph"); };
-    RETURN_IF_ERROR(CheckEntry(*order.nodes[number], index, limits.client_graph, user));
+    RETURN_IF_ERROR(CheckEntry(*order.nodes()[number], index, limits.client_graph, user));
   }
   return absl::OkStatus();
 }
 
 absl::Status CheckKernels(const NodeOrder& order, DeviceType device) {
   std::map<std::string, std::vector<std::string>> missing;  // Nodes by operator.
-  for (const NodePtr& node : order.nodes) {
+  for (const NodePtr& node : order.nodes()) {
     if (node->is_variable() || node->op()->kernel(device) != nullptr) continue;
     missing[node->op()->name()].push_back(absl::StrCat("'", Excerpt(node->name()), "'"));
   }

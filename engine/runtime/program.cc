@@ -79,13 +79,13 @@ class Compiler {
       if (!claim.ok()) return Annotate(claim.status(), "the arena of a graph");
       program_->arena = *std::move(claim);
     }
+    program_->nodes = graph_.shared_nodes();
     AddVariables();
     AddOutputSlots();
     Reserve();
     PassWork work;
     for (uint32_t id = 0; id < graph_.num_nodes(); ++id) {
       RETURN_IF_ERROR(work.Add(1 + graph_[id].inputs.size()));
-      program_->nodes.push_back(graph_[id].node);
       if (!plan_.skipped[id]) RETURN_IF_ERROR(AddStep(id, allocator));
     }
     AddConstants();
@@ -427,7 +427,7 @@ absl::Status Program::PrepareCall(const Node& node, const OpContext& context, ab
 
 int64_t Program::HostBytes() const {
   int64_t bytes = sizeof(Program) + made_bytes;
-  bytes += BytesOf(steps) + BytesOf(ins) + BytesOf(outs) + BytesOf(reqs) + BytesOf(arena_uses) + BytesOf(nodes);
+  bytes += BytesOf(steps) + BytesOf(ins) + BytesOf(outs) + BytesOf(reqs) + BytesOf(arena_uses) + BytesOf(*nodes);
   bytes += static_cast<int64_t>(staged.size() * sizeof(StagedInput));
   bytes += BytesOf(slots) + BytesOf(last_reader) + BytesOf(read_at_end) + BytesOf(read_first) + BytesOf(read_rest);
   for (const Slot& slot : slots) bytes += BytesOf(slot.uses);

@@ -164,7 +164,7 @@ struct Program {
   std::vector<ArenaUse> arena_uses;
   void* arena_memory = nullptr;  // In this run.
 
-  std::vector<NodePtr> nodes;  // Keeps them alive.
+  std::shared_ptr<const std::vector<NodePtr>> nodes;  // Keeps them alive.
   int64_t made_bytes = 0;      // Those nodes take it that the passes have made.
 };
 

@@ -51,7 +51,7 @@ TEST(Graph, ReportsWrongCalls) {
 TEST(NodeOrder, NumbersEachNodeAfterItsInputs) {
   const NodeEntry x = MakeVariable("x"), two = MakeNode("two_out", "two", {x}), y = NodeEntry{two.node, 1} * x;
   const NodeOrder order(Graph{{y, x, {two.node, 1}}});
-  EXPECT_THAT(order.nodes, ElementsAre(x.node, two.node, y.node));
+  EXPECT_THAT(order.nodes(), ElementsAre(x.node, two.node, y.node));
   EXPECT_THAT(order.inputs_of(0), IsEmpty());
   EXPECT_THAT(order.inputs_of(1), ElementsAre(0));
   EXPECT_THAT(order.inputs_of(2), ElementsAre(1, 0));
@@ -66,7 +66,7 @@ TEST(NodeOrder, NumbersEachNodeAfterItsInputs) {
 TEST(NodeOrder, DoesNotEnterWhatIsSkipped) {
   const NodeEntry x = MakeVariable("x"), h = MakeNode("neg", "h", {x}), y = MakeNode("neg", "y", {h});
   const NodeOrder order({y, h, NodeEntry()}, [&h](const Node* node) { return node == h.node.get(); });
-  EXPECT_THAT(order.nodes, ElementsAre(y.node));
+  EXPECT_THAT(order.nodes(), ElementsAre(y.node));
   EXPECT_THAT(order.inputs_of(0), ElementsAre(NodeNumbers::kNone));
   EXPECT_EQ(order.outputs[1].node, NodeNumbers::kNone);
   EXPECT_EQ(order.outputs[2].node, NodeNumbers::kNone);

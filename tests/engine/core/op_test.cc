@@ -3,6 +3,7 @@
 // variable number of inputs, and one with an attribute key of its own.
 
 #include "engine/core/op.h"
+#include "engine/core/op_facts.h"
 
 #include <algorithm>
 #include <cmath>
@@ -170,6 +171,10 @@ GLUOND_REGISTER_OP(seed_add_n)
 using FCost = std::function<int64_t(const NodeAttrs&, const Shape&)>;
 GLUOND_DECLARE_OP_ATTR(FCost, "FCost");
 
+GLUOND_REGISTER_OP(seed_repeat)
+    .set_num_outputs([](const NodeAttrs& attrs) { return static_cast<uint32_t>(attrs.param<NumArgsParam>().num_args); })
+    .set_attr_parser(ParamParser<NumArgsParam>);
+
 GLUOND_REGISTER_OP(seed_abs)  // Another piece of the same operator.
     .add_alias("seed_absolute")
     .set_attr<FCost>("FCost", [](const NodeAttrs&, const Shape& shape) { return 2 * shape.Size(); });
@@ -268,6 +273,16 @@ TEST(Registry, JoinsThePiecesOfAnOperator) {
   EXPECT_TRUE(op->HasAttr("FCost") && op->HasAttr("FInferShape"));
   EXPECT_EQ(op->description(), "Takes the absolute value of the source.");
   EXPECT_THAT(Op::ListNames(), AllOf(Contains("seed_abs"), ::testing::Not(Contains("seed_absolute"))));
+}
+
+TEST(Registry, CallsShareFactsThatAreEqual) {
+  const auto facts_of = [](const char* num_args) {
+    return (*TryMakeNode("seed_repeat", "call", {MakeVariable("x")}, {{"num_args", num_args}}))->attrs.facts;
+  };
+  const auto two = facts_of("2"), three = facts_of("3");
+  EXPECT_EQ(two->num_outputs, 2u);
+  EXPECT_EQ(three->num_outputs, 3u);
+  EXPECT_EQ(facts_of("2"), two) << "the first call's";
 }
 
 TEST(Registry, DocumentsTensorsFirst) {

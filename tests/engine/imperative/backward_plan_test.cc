@@ -21,7 +21,7 @@ class BackwardPlanTest : public testing::Test {
  protected:
   // A call of an operator that is prepared once, as a session's are.
   Array Call(const std::string& op, std::vector<Array> inputs, const AttrDict& attrs = {}) {
-    PreparedOpPtr& prepared = ops_[op];
+    PreparedOpPtr& prepared = ops_[{op, attrs}];
     if (prepared == nullptr) prepared = *PrepareOp(op, attrs, inputs.size());
     return bench_.OnLane([&] { return bench_.imperative().Invoke(prepared, std::move(inputs), bench_.options).outputs[0]; });
   }
@@ -35,7 +35,7 @@ class BackwardPlanTest : public testing::Test {
   }
 
   ImperativeBench bench_;
-  std::map<std::string, PreparedOpPtr> ops_;
+  std::map<std::pair<std::string, AttrDict>, PreparedOpPtr> ops_;
 };
 
 TEST_F(BackwardPlanTest, IsFoundAgainForTheNextStep) {
@@ -72,6 +72,16 @@ TEST_F(BackwardPlanTest, IsOfOneFormOnly) {
     const Array square = Times(a, a);
     const auto two = bench_.Backward({square, Times(square, b)});
     EXPECT_THAT(bench_.Values(two.at(1)), ElementsAre(4 + 20));
+  }
+}
+
+// Calls of one operator share its facts.
+TEST_F(BackwardPlanTest, TellsCallsByTheirAttributes) {
+  const Array a = Marked(2, 1);
+  const auto times = [&](const char* scalar) { return Call("_mul_scalar", {a}, {{"scalar", scalar}}); };
+  for (int round = 0; round < 2; ++round) {
+    EXPECT_THAT(Gradient(times("3"), 1), ElementsAre(3));
+    EXPECT_THAT(Gradient(times("5"), 1), ElementsAre(5));
   }
 }
 
