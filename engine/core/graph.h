@@ -117,7 +117,7 @@ struct NodeOrder {
     return absl::MakeConstSpan(inputs).subspan(first_input[node], first_input[node + 1] - first_input[node]);
   }
 
-  // Whoever goes on with the nodes shares the list: to count each node's owners anew is to write to all of the graph's memory.
+  // The list is shared: to count each node's owners anew would be to write to all of the graph's memory.
   std::shared_ptr<std::vector<NodePtr>> shared_nodes = std::make_shared<std::vector<NodePtr>>();
   std::vector<Output> outputs;
   std::vector<uint32_t> first_input = {0};  // By node: where in `inputs` its own begin.
@@ -155,7 +155,7 @@ class IndexedGraph {
 
   uint32_t num_nodes() const { return static_cast<uint32_t>(nodes_.size()); }
   uint32_t num_entries() const { return num_entries_; }
-  uint32_t num_inputs() const { return static_cast<uint32_t>(inputs_.size()); }  // Of all nodes.
+  uint32_t num_inputs() const { return static_cast<uint32_t>(inputs_.size()); }  // All nodes' inputs together.
   const IndexedNode& operator[](uint32_t node) const { return nodes_[node]; }
   const std::vector<IndexedNode>& nodes() const { return nodes_; }
   const std::vector<uint32_t>& variables() const { return variables_; }  // Node ids, in topological order.

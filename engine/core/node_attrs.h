@@ -23,9 +23,9 @@ struct NodeAttrs {
   // Passes read the first two of each node, and its inputs, which lie beside them (graph.h).
   const Op* op = nullptr;                // nullptr: a variable.
   std::shared_ptr<const OpFacts> facts;  // Set by FindFacts. Calls of one operator share them where they are equal.
-  uint32_t random_stream = 0;  // The Philox stream of a call that draws random numbers (engine/passes/assign_streams.h).
-  uint64_t call = 0;           // Set by FindFacts: copies of these attributes share the number, and no others have it.
-  std::string name;            // The node's, for messages.
+  uint32_t random_stream = 0;            // The Philox stream of a call that draws random numbers (engine/passes/assign_streams.h).
+  uint64_t call = 0;                     // Set by FindFacts: copies of these attributes share the number, and no others have it.
+  std::string name;                      // The node's, for messages.
   AttrDict dict;
   std::any parsed;                                 // Set by Store.
   const void* (*find)(const std::any&) = nullptr;  // Set by Store.

@@ -39,8 +39,8 @@ struct BackwardPlan {
   std::vector<Recorded> recorded;  // In order.
   std::vector<Planned> calls;
   std::vector<uint32_t> gradients;
-  std::vector<uint32_t> uses;                      // By value: how often calls and `gradients` read it.
-  std::shared_ptr<const void> counted;             // The plan's part of Imperative::planned.
+  std::vector<uint32_t> uses;           // By value: how often calls and `gradients` read it.
+  std::shared_ptr<const void> counted;  // The plan's part of Imperative::planned.
 
   // The number that a value of the tape has, if it is among `recorded`.
   uint32_t NumberOf(const Recorded& value) const;

@@ -37,7 +37,7 @@ struct Types {
   static constexpr auto kInfer = InferType;
 };
 
-// Who makes each entry, and who looks at it.
+// The nodes that make an entry and look at it.
 struct Neighbours {
   explicit Neighbours(const IndexedGraph& graph)
       : producers(graph.num_entries()), first_user(graph.num_entries() + 1), users(graph.num_inputs()) {

@@ -165,7 +165,7 @@ struct Program {
   void* arena_memory = nullptr;  // In this run.
 
   std::shared_ptr<const std::vector<NodePtr>> nodes;  // Keeps them alive.
-  int64_t made_bytes = 0;      // Those nodes take it that the passes have made.
+  int64_t made_bytes = 0;                             // Those nodes take it that the passes have made.
 };
 
 }  // namespace gluond
