@@ -24,6 +24,8 @@ CONTAINERS = {
     "VariationalDropoutCell",
     "ZoneoutCell",
 }
+# Layers that compute whole sequences, and have states.
+RECURRENT = {"RNN", "LSTM", "GRU"}
 # Metrics as Python's classes are called, where that is not their name.
 METRICS = {
     "mcc": "MCC",
@@ -79,6 +81,8 @@ class Entry:
     @property
     def base(self):
         """The class that it derives from; None: it is a function."""
+        if self.family == "BLOCK" and self.name in RECURRENT:
+            return "gluon::RecurrentLayer"
         return {"BLOCK": "gluon::Layer", "LOSS": "gluon::Loss", "METRIC": "Metric"}.get(self.family)
 
     @property
@@ -154,7 +158,7 @@ class Entry:
         name = json.dumps(self.name)
         if self.family == "BLOCK":
             children = ", children" if self.is_container else ""
-            lines.append(f"{self.own}::{self.own}({self.parameters(False)}) : gluon::Layer({name}, {attributes}{children}) {{}}")
+            lines.append(f"{self.own}::{self.own}({self.parameters(False)}) : {self.base}({name}, {attributes}{children}) {{}}")
         elif self.base is not None:
             lines.append(f"{self.own}::{self.own}({self.parameters(False)}) : {self.base}({name}, {attributes}) {{}}")
         else:
@@ -168,7 +172,7 @@ def namespace_of(proto):
     if family == "BLOCK":
         if name in OURS:
             return None
-        return "rnn" if name.endswith("Cell") or name in ("RNN", "LSTM", "GRU") else "nn"
+        return "rnn" if name.endswith("Cell") or name in RECURRENT else "nn"
     return {
         "LOSS": "loss",
         "INITIALIZER": "initializer",

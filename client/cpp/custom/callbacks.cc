@@ -202,8 +202,11 @@ absl::Status Callbacks::Infer(const v1::Callback& callback, v1::CallbackResult* 
     // The rule needs more than is known so far; it will be asked again.
     inferred.Clear();
     *inferred.mutable_arguments() = arguments;
-    for (size_t i = made.prop->ListOutputs().size(); i > 0; --i) inferred.add_outputs();
-    for (size_t i = made.prop->ListAuxiliaryStates().size(); i > 0; --i) inferred.add_auxiliary();
+    GLUOND_RETURN_IF_ERROR(Guarded(absl::StrCat(callback.op_type(), "'s prop"), error, [&] {
+      for (size_t i = made.prop->ListOutputs().size(); i > 0; --i) inferred.add_outputs();
+      for (size_t i = made.prop->ListAuxiliaryStates().size(); i > 0; --i) inferred.add_auxiliary();
+      return absl::OkStatus();
+    }));
   }
   *result->mutable_inferred() = std::move(inferred);
   return absl::OkStatus();

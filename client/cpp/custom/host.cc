@@ -66,7 +66,8 @@ Host::Host(Settings settings) : settings_(std::move(settings)), last_write_(absl
                                            result.mutable_failure()->set_type("RESOURCE_EXHAUSTED");
                                            result.mutable_failure()->set_message(why);
                                            Answer(call.call(), request.SerializeAsString());
-                                         });
+                                         },
+                                         settings_.most_threads);
   thread_ = std::thread([this] { Live(); });
 }
 

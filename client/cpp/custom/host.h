@@ -36,6 +36,7 @@ class Host {
     std::string address, scope, key, client_id;
     std::function<absl::StatusOr<std::shared_ptr<grpc::Channel>>()> new_channel;
     size_t most_bytes;  // The most that an answer may have.
+    size_t most_threads;
   };
   // The stream for a session, which is open as long as a session has it.
   static std::shared_ptr<Host> Of(const std::shared_ptr<SessionCore>& session, Settings settings);

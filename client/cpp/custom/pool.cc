@@ -10,7 +10,6 @@
 namespace gluond::client {
 namespace {
 
-constexpr size_t kMostThreads = 128;
 // Calls that wait for a thread, and their bytes.
 constexpr size_t kMostPending = size_t{1} << 16, kMostCallBytes = size_t{1} << 30;
 constexpr absl::Duration kStall = absl::Seconds(5);
@@ -38,7 +37,7 @@ void CallbackPool::Take(v1::Callback call) {
   {
     std::lock_guard<std::mutex> lock(mutex_);
     const size_t bytes = call.ByteSizeLong();
-    if (idle_ <= waiting_.size() && threads_.size() < kMostThreads) {
+    if (idle_ <= waiting_.size() && threads_.size() < most_threads_) {
       try {
         threads_.emplace_back([this] { Work(); });
       } catch (const std::system_error& error) {
@@ -46,7 +45,7 @@ void CallbackPool::Take(v1::Callback call) {
       }
     }
     if (waiting_.size() >= kMostPending || waiting_bytes_ + bytes > kMostCallBytes) {
-      why = absl::StrCat("this process computes ", kMostThreads,
+      why = absl::StrCat("this process computes ", most_threads_,
                          " calls of custom operators at a time, and as many as may wait for a thread do; ask for fewer at once");
     }
     if (why.empty()) {
@@ -86,7 +85,7 @@ void CallbackPool::RefuseIfStalled() {
   std::deque<v1::Callback> refused;
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    const bool is_stalled = threads_.size() >= kMostThreads && blocked_ >= threads_.size() && absl::Now() - moved_ > kStall;
+    const bool is_stalled = threads_.size() >= most_threads_ && blocked_ >= threads_.size() && absl::Now() - moved_ > kStall;
     if (is_stalled) {
       refused.swap(waiting_);
       waiting_bytes_ = 0;
@@ -94,7 +93,7 @@ void CallbackPool::RefuseIfStalled() {
   }
   for (const v1::Callback& call : refused) {
     refuse_(call,
-            absl::StrCat(kMostThreads,
+            absl::StrCat(most_threads_,
                          " calls of custom operators are under way in this process, and each has waited for the "
                          "server for ",
                          absl::ToDoubleSeconds(kStall),

@@ -23,8 +23,9 @@ namespace gluond::client {
 class CallbackPool {
  public:
   // run: answers a call. refuse: answers it with the reason why it is not run.
-  CallbackPool(std::function<void(const v1::Callback&)> run, std::function<void(const v1::Callback&, const std::string&)> refuse)
-      : run_(std::move(run)), refuse_(std::move(refuse)) {}
+  CallbackPool(std::function<void(const v1::Callback&)> run, std::function<void(const v1::Callback&, const std::string&)> refuse,
+               size_t most_threads)
+      : run_(std::move(run)), refuse_(std::move(refuse)), most_threads_(most_threads) {}
   ~CallbackPool();  // Waits for calls under way.
   CallbackPool(const CallbackPool&) = delete;
 
@@ -37,6 +38,7 @@ class CallbackPool {
 
   const std::function<void(const v1::Callback&)> run_;
   const std::function<void(const v1::Callback&, const std::string&)> refuse_;
+  const size_t most_threads_;
 
   std::mutex mutex_;
   std::condition_variable changed_;

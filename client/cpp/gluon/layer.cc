@@ -3,6 +3,7 @@
 #include <map>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -32,6 +33,10 @@ struct LayerState {
 };
 
 namespace {
+
+// The server's operator of whole sequences, and its inputs before the states: a sequence and the parameters.
+constexpr char kRecurrent[] = "RNN";
+constexpr size_t kBeforeStates = 2;
 
 std::shared_ptr<LayerState> LayerOf(BlockTree tree) {
   auto layer = std::make_shared<LayerState>();
@@ -111,15 +116,20 @@ void Layer::Share(const Layer& other) {
   state()->graphs.clear();
 }
 
-Symbol Layer::Call(const std::vector<Symbol>& inputs, Place place) const {
+Symbol Layer::Call(const std::vector<Symbol>& inputs, Place place) const { return Trace(inputs, {}, place)[0]; }
+
+std::vector<Symbol> Layer::Trace(const std::vector<Symbol>& inputs, absl::Span<const Symbol> states, Place place) const {
+  const auto failed = [&](const absl::Status& status) {
+    return std::vector<Symbol>(1 + states.size(), Symbol::Failed(status, place));
+  };
   const auto expansion = ExpansionOf(*layer_, place);
-  if (!expansion.ok()) return Symbol::Failed(expansion.status(), place);
+  if (!expansion.ok()) return failed(expansion.status());
   const absl::Status status = MakeParameters(*layer_, *state(), place);
-  if (!status.ok()) return Symbol::Failed(status, place);
+  if (!status.ok()) return failed(status);
   absl::flat_hash_map<absl::string_view, std::shared_ptr<const SymbolNode>> nodes;
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    if (!inputs[i].is_defined())
-      return Symbol::Failed(absl::InvalidArgumentError("a layer was called with a symbol that is not defined"), place);
+  const auto is_defined = [](const Symbol& symbol) { return symbol.is_defined(); };
+  if (!absl::c_all_of(inputs, is_defined) || !absl::c_all_of(states, is_defined)) {
+    return failed(absl::InvalidArgumentError("a layer was called with a symbol that is not defined"));
   }
   std::map<absl::string_view, Symbol> variables;
   for (size_t i = 0; i < inputs.size(); ++i) variables[layer_->inputs[i]] = inputs[i];
@@ -137,6 +147,7 @@ Symbol Layer::Call(const std::vector<Symbol>& inputs, Place place) const {
                      absl::InternalError(absl::StrCat("the server's layer reads '", reference, "', which it does not describe")),
                      place);
   };
+  std::vector<Symbol> outputs(1);
   for (const v1::Node& proto : (*expansion)->graph().nodes()) {
     auto node = std::make_shared<SymbolNode>();
     node->op = proto.op();
@@ -144,11 +155,22 @@ Symbol Layer::Call(const std::vector<Symbol>& inputs, Place place) const {
     node->place = place;
     for (const std::string& input : proto.inputs()) node->inputs.push_back(find(input));
     if (proto.has_custom()) node->custom = std::make_shared<v1::CustomOperatorSpec>(proto.custom());
+    if (!states.empty() && proto.op() == kRecurrent) {
+      const size_t count = node->inputs.size() - kBeforeStates;
+      if (states.size() != count) {
+        return failed(absl::InvalidArgumentError(
+            absl::StrCat(layer_->tree.block, " has ", count, " recurrent state(s), got ", states.size())));
+      }
+      node->inputs.resize(kBeforeStates);
+      node->inputs.insert(node->inputs.end(), states.begin(), states.end());
+      node->attributes.emplace_back("state_outputs", true);
+      for (size_t i = 0; i < count; ++i) outputs.emplace_back(node, static_cast<int>(1 + i));
+    }
     nodes[proto.name()] = std::move(node);
   }
-  if ((*expansion)->graph().outputs().empty())
-    return Symbol::Failed(absl::InternalError("the server's layer has no output"), place);
-  return find((*expansion)->graph().outputs(0));
+  if ((*expansion)->graph().outputs().empty()) return failed(absl::InternalError("the server's layer has no output"));
+  outputs[0] = find((*expansion)->graph().outputs(0));
+  return outputs;
 }
 
 NDArray Layer::Call(const std::vector<NDArray>& inputs, Place place) const {
@@ -157,6 +179,47 @@ NDArray Layer::Call(const std::vector<NDArray>& inputs, Place place) const {
   };
   internal::Sizes out;
   return RunGraph(inputs, {}, trace, &out, place)[0];
+}
+
+std::pair<NDArray, std::vector<NDArray>> RecurrentLayer::operator()(const NDArray& x, const std::vector<NDArray>& states,
+                                                                    Place place) const {
+  const internal::TraceForward trace = [this, place](const std::vector<Symbol>& symbols, internal::Sizes*) {
+    return Trace({symbols[0]}, absl::MakeConstSpan(symbols).subspan(1), place);
+  };
+  std::vector<NDArray> inputs = {x};
+  inputs.insert(inputs.end(), states.begin(), states.end());
+  internal::Sizes out;
+  std::vector<NDArray> outputs = RunGraph(inputs, {states.size()}, trace, &out, place);
+  return {outputs[0], {outputs.begin() + 1, outputs.end()}};
+}
+
+std::pair<Symbol, std::vector<Symbol>> RecurrentLayer::operator()(const Symbol& x, const std::vector<Symbol>& states,
+                                                                  Place place) const {
+  const std::vector<Symbol> outputs = Trace({x}, states, place);
+  return {outputs[0], {outputs.begin() + 1, outputs.end()}};
+}
+
+std::vector<NDArray> RecurrentLayer::BeginState(int64_t samples, const ArrayOptions& options, Place place) const {
+  const auto expansion = ExpansionOf(*layer_, place);
+  if (!expansion.ok()) return {NDArray::Failed(expansion.status(), place)};
+  for (const v1::Node& node : (*expansion)->graph().nodes()) {
+    if (node.op() != kRecurrent) continue;
+    const Attributes attributes = FromProto(node.attributes());
+    const auto number = [&attributes](const char* name) {
+      const Value* const value = Find(attributes, name);
+      const double* const number = value == nullptr ? nullptr : std::get_if<double>(&value->is);
+      return number == nullptr ? 0 : static_cast<int64_t>(*number);
+    };
+    const Value* const both = Find(attributes, "bidirectional");
+    const int64_t directions = both != nullptr && *both == Value(true) ? 2 : 1;
+    const Shape shape = {directions * number("num_layers"), samples, number("state_size")};
+    const auto count = static_cast<size_t>(node.inputs_size()) - kBeforeStates;
+    std::vector<NDArray> states;
+    for (size_t i = 0; i < count; ++i) states.push_back(NDArray::Zeros(shape, options, place));
+    return states;
+  }
+  return {
+      NDArray::Failed(absl::InternalError(absl::StrCat("the server's ", layer_->tree.block, " has no recurrent operator")), place)};
 }
 
 Loss::Loss(const Component& loss, bool weighted)

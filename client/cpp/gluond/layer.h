@@ -6,10 +6,13 @@
 #ifndef GLUOND_LAYER_H_
 #define GLUOND_LAYER_H_
 
+#include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "gluond/block.h"
 #include "gluond/export.h"
 #include "gluond/ndarray.h"
@@ -43,8 +46,29 @@ class GLUOND_EXPORT Layer : public BlockBase {
   explicit Layer(std::shared_ptr<LayerState> layer);
   NDArray Call(const std::vector<NDArray>& inputs, Place place) const;
   Symbol Call(const std::vector<Symbol>& inputs, Place place) const;
+  // The output; and, if `states` were given, the recurrent operator's states after the last step.
+  std::vector<Symbol> Trace(const std::vector<Symbol>& inputs, absl::Span<const Symbol> states, Place place) const;
 
   std::shared_ptr<LayerState> layer_;
+};
+
+// A layer that computes whole sequences by one operator: rnn::RNN, rnn::LSTM, rnn::GRU. It begins with zeros, or with states that it
+// is given: of shape (layers times directions, samples, hidden_size); an LSTM has two of them, h and c.
+//
+//   rnn::LSTM lstm({.hidden_size = 20, .num_layers = 2});
+//   std::vector<NDArray> states = lstm.BeginState(samples);
+//   std::tie(y, states) = lstm(x, states);
+class GLUOND_EXPORT RecurrentLayer : public Layer {
+ public:
+  using Layer::Layer;
+  using Layer::operator();
+  // The output, and the states after the last step.
+  std::pair<NDArray, std::vector<NDArray>> operator()(const NDArray& x, const std::vector<NDArray>& states,
+                                                      Place place = Place::Here()) const;
+  std::pair<Symbol, std::vector<Symbol>> operator()(const Symbol& x, const std::vector<Symbol>& states,
+                                                    Place place = Place::Here()) const;
+  // Zeros for so many samples.
+  std::vector<NDArray> BeginState(int64_t samples, const ArrayOptions& options = {}, Place place = Place::Here()) const;
 };
 
 // One value for each sample, as Gluon's losses.

@@ -33,6 +33,8 @@ struct Options {
   // TrainOnBatches keeps the batches that a crash of the server could take back, up to so many bytes.
   // Older ones go: a crash that takes one of them back ends the training.
   uint64_t keep_bytes = uint64_t{1} << 30;
+  // Calls of the program's custom operators that are computed at once; others wait. The program's first session with a server says so.
+  int callback_threads = 128;
   // How the server is reached.
   Access access = Access::FromEnvironment();
 };

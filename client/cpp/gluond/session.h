@@ -39,7 +39,7 @@ class GLUOND_EXPORT Session {
   // Starts a server for this program alone, on a Unix socket, and opens a session with it. The program gluond-server is the
   // one that GLUOND_SERVER names, or is found on PATH. The server ends with the last handle, or with the program, however
   // that ends. NOT_FOUND: there is no gluond-server.
-  static absl::StatusOr<Session> StartServer();
+  static absl::StatusOr<Session> StartServer(Options options = {});
 
   // The session in which this thread makes arrays.
   static absl::StatusOr<Session> Current();

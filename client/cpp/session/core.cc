@@ -4,6 +4,7 @@
 #include <openssl/evp.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <random>
 #include <utility>
@@ -125,8 +126,7 @@ absl::StatusOr<std::shared_ptr<SessionCore>> SessionCore::Connect(const std::str
   core->server_ = std::move(server);
   Pipeline::Settings settings;
   settings.address = address;
-  settings.client_id = core->options_.client_id.empty() ? absl::StrCat(program_invocation_short_name, ":", getpid()).substr(0, 128)
-                                                        : core->options_.client_id;
+  settings.client_id = ClientId(core->options_);
   core->key_ = Key();
   core->scope_ = ScopeOf(core->key_);
   settings.host = core->scope_;
@@ -168,8 +168,8 @@ void SessionCore::SetDefault(std::shared_ptr<SessionCore> core) {
 Host& SessionCore::host() {
   std::lock_guard<std::mutex> lock(mutex_);
   if (host_ == nullptr) {
-    host_ = Host::Of(shared_from_this(),
-                     {address_, scope_, key_, ClientId(options_), NewSessionChannel(address_, options_), pipeline_->most_bytes()});
+    host_ = Host::Of(shared_from_this(), {address_, scope_, key_, ClientId(options_), NewSessionChannel(address_, options_),
+                                          pipeline_->most_bytes(), static_cast<size_t>(std::max(options_.callback_threads, 1))});
   }
   return *host_;
 }

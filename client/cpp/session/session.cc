@@ -17,10 +17,11 @@ absl::StatusOr<Session> Session::Connect(const std::string& address, Options opt
   return Session(std::move(core));
 }
 
-absl::StatusOr<Session> Session::StartServer() {
+absl::StatusOr<Session> Session::StartServer(Options options) {
   GLUOND_ASSIGN_OR_RETURN(std::shared_ptr<LocalServer> server, LocalServer::Start());
   const std::string address = server->address();
-  GLUOND_ASSIGN_OR_RETURN(std::shared_ptr<SessionCore> core, SessionCore::Connect(address, Options(), "", std::move(server)));
+  GLUOND_ASSIGN_OR_RETURN(std::shared_ptr<SessionCore> core,
+                          SessionCore::Connect(address, std::move(options), "", std::move(server)));
   SessionCore::SetDefault(core);
   return Session(std::move(core));
 }

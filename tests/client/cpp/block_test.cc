@@ -1,5 +1,6 @@
 // Blocks, layers, losses and parameters of the C++ client against a real server.
 
+#include <cmath>
 #include <cstdlib>
 #include <string>
 #include <utility>
@@ -110,6 +111,58 @@ TEST_F(BlockTest, BothModesAreEqual) {
     for (size_t j = 0; j < plain[i].size(); ++j) EXPECT_NEAR(plain[i][j], graph[i][j], 1e-5);
   }
   EXPECT_EQ(run(), graph);
+}
+
+// One number a step, one unit: h' = tanh(w x + u h + b + c).
+TEST_F(BlockTest, ARecurrentLayerTakesStatesAndGivesThem) {
+  const rnn::RNN layer({.hidden_size = 1, .activation = rnn::RNNActivation::kTanh});
+  layer.Initialize(Named("Normal", {{"sigma", 1}}));
+  const NDArray x = NDArray::Of<float>({3, 2, 1}, {0.1f, -0.2f, 0.3f, 0.4f, -0.5f, 0.6f});
+  const NDArray h0 = NDArray::Of<float>({1, 2, 1}, {0.5f, -1});
+  const auto [y, states] = layer(x, std::vector<NDArray>{h0});
+  ASSERT_EQ(states.size(), 1u);
+  const auto value = [&](const char* name) { return layer.params().Find(name).data().Values<float>()->front(); };
+  const float w = value("l0_i2h_weight"), u = value("l0_h2h_weight"), b = value("l0_i2h_bias") + value("l0_h2h_bias");
+  const Floats inputs = *x.Values<float>(), outputs = *y.Values<float>();
+  Floats h = *h0.Values<float>();
+  for (size_t t = 0; t < 3; ++t) {
+    for (size_t n = 0; n < 2; ++n) {
+      h[n] = std::tanh(w * inputs[2 * t + n] + u * h[n] + b);
+      EXPECT_NEAR(outputs[2 * t + n], h[n], 1e-6);
+    }
+  }
+  const Floats last = *states[0].Values<float>();
+  for (size_t n = 0; n < 2; ++n) EXPECT_NEAR(last[n], h[n], 1e-6);
+  EXPECT_NE(*layer(x).Values<float>(), outputs) << "begins with zeros";
+}
+
+struct Sequence : gluon::HybridBlock<Sequence> {
+  rnn::LSTM lstm =
+      Register("lstm", rnn::LSTM({.hidden_size = 4, .num_layers = 2, .layout = rnn::LSTMLayout::kNTC, .bidirectional = true}));
+
+  template <class X>
+  std::pair<X, std::vector<X>> Forward(const X& x, const std::vector<X>& states) {
+    return lstm(x, states);
+  }
+};
+
+TEST_F(BlockTest, StatesPassThroughBothModesAndDirections) {
+  Sequence net;
+  net.Initialize(Named("Xavier"));
+  const NDArray x = Ramp({3, 5, 6});
+  const std::vector<NDArray> zeros = net.lstm.BeginState(3);
+  ASSERT_EQ(zeros.size(), 2u);
+  EXPECT_EQ(*zeros[1].shape(), (Shape{4, 3, 4}));
+  const auto [plain, after] = net(x, zeros);
+  EXPECT_EQ(*plain.shape(), (Shape{3, 5, 8}));
+  EXPECT_EQ(*plain.Values<float>(), *net.lstm(x).Values<float>());
+  ASSERT_EQ(after.size(), 2u);
+  net.Hybridize();
+  const auto [graph, states] = net(x, zeros);
+  EXPECT_EQ(*graph.Values<float>(), *plain.Values<float>());
+  for (size_t i = 0; i < 2; ++i) EXPECT_EQ(*states[i].Values<float>(), *after[i].Values<float>());
+  const absl::Status one = net(x, std::vector<NDArray>{zeros[0]}).first.Wait();
+  EXPECT_NE(one.message().find("LSTM has 2 recurrent state(s), got 1"), std::string::npos) << one;
 }
 
 TEST_F(BlockTest, AuxiliaryStatesFollow) {

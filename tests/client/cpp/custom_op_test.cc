@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/strings/numbers.h"
+#include "client/cpp/custom/callbacks.h"
 #include "gluond/gluond.h"
 #include "gtest/gtest.h"
 
@@ -300,9 +301,41 @@ struct NestedProp : CustomOpProp {
   int depth = 0;
 };
 
+struct ThrowingProp : CustomOpProp {
+  std::vector<std::string> ListOutputs() const override { throw std::out_of_range("no outputs today"); }
+  std::unique_ptr<CustomOp> CreateOperator(const OperatorContext&) override { return nullptr; }
+};
+
+TEST_F(CustomOpTest, AListThatThrowsWhileShapesAreUnknownIsTheCallsError) {
+  ASSERT_TRUE(Register<ThrowingProp>("throwing").ok());
+  v1::Callback call;
+  call.set_op_type("throwing");
+  call.mutable_infer_shape()->add_arguments();
+  Callbacks callbacks;
+  const v1::CallbackResult result = callbacks.Answer(call, session_->core());
+  EXPECT_EQ(result.failure().type(), "std::out_of_range");
+  EXPECT_EQ(result.failure().message(), "no outputs today");
+}
+
 TEST_F(CustomOpTest, OperatorsCallOperators) {
   ASSERT_TRUE(Register<NestedProp>("nested").ok());
   EXPECT_EQ(*Custom({NDArray::Zeros({1})}, "nested", {{"depth", 20}}).Item(), 20);
+}
+
+// A body waits for the server with the only thread. A call within a call has none, and is refused.
+TEST_F(CustomOpTest, OneThreadComputesBodiesThatCallOperators) {
+  const Session session = Session::StartServer({.callback_threads = 1}).value();
+  Session::SetDefault(*session_);
+  const SessionScope scope(session);
+  ASSERT_TRUE(Register<NestedProp>("nested").ok());
+  ASSERT_TRUE(Register<ServerSigmoidProp>("sigmoid_there").ok());
+  EXPECT_EQ(*Custom({NDArray::Zeros({1})}, "nested", {{"depth", 1}}).Item(), 1);
+  std::vector<NDArray> all;
+  for (int i = 0; i < 20; ++i) all.push_back(Custom({NDArray::Full({2}, i)}, "sigmoid_there"));
+  for (int i = 0; i < 20; ++i) EXPECT_NEAR((*all[i].Values<float>())[1], 1 / (1 + std::exp(-static_cast<float>(i))), 1e-6);
+  const absl::Status nested = Custom({NDArray::Zeros({1})}, "nested", {{"depth", 2}}).Wait();
+  EXPECT_NE(nested.message().find("1 calls of custom operators are under way in this process"), std::string::npos) << nested;
+  EXPECT_EQ(*Custom({NDArray::Zeros({1})}, "nested", {{"depth", 1}}).Item(), 1) << "the next one is computed";
 }
 
 TEST_F(CustomOpTest, ManyCallsAtOnce) {
